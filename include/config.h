@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: MIT */
+/* The configuration: one YAML file, read by one table (src/config.c) that gives
+ * each key its name, type, default, bounds and meaning. config/tallyd.yaml
+ * documents every key. Immutable once loaded, so threads share it. */
+#ifndef TALLYD_CONFIG_H
+#define TALLYD_CONFIG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "error.h"
+#include "log.h"
+
+#define CONFIG_THRESHOLDS_MAX 16
+
+struct config {
+    struct {
+        char *brokers;       /* kafka.brokers: host:port[,…] */
+        char *client_id;     /* kafka.client_id */
+        char *group_id;      /* kafka.group_id */
+        char *usage_topic;   /* kafka.topics.usage */
+        char *notification_topic; /* kafka.topics.notification */
+        char *dlt_topic;     /* kafka.topics.dlt */
+        int64_t session_timeout_ms;       /* kafka.session_timeout_ms */
+        int64_t max_poll_interval_ms;     /* kafka.max_poll_interval_ms */
+        int64_t auto_commit_interval_ms;  /* kafka.auto_commit_interval_ms */
+        int64_t fetch_wait_max_ms;        /* kafka.fetch_wait_max_ms */
+        int64_t message_timeout_ms;       /* kafka.message_timeout_ms: how long a produced record waits for its ack */
+        bool skip_lost_offsets;  /* kafka.skip_lost_offsets: go on where the log lost records nobody settled */
+    } kafka;
+    struct {
+        char *host; /* redis.host */
+        int64_t port;
+        int64_t database;
+        char *username; /* redis.username: ACL user, "" for the default one */
+        char *password; /* redis.password, "" for none; secret */
+        int64_t connect_timeout_ms;
+        int64_t timeout_ms; /* redis.timeout_ms: for one pipeline as a whole */
+    } redis;
+    struct {
+        char *host; /* mysql.host */
+        int64_t port;
+        char *socket; /* mysql.socket: path, "" for TCP */
+        char *user;
+        char *password; /* secret */
+        char *database;
+        int64_t connect_timeout_ms;
+        int64_t timeout_ms;             /* mysql.timeout_ms: for one read or write on the connection */
+        int64_t lock_wait_timeout_ms;   /* mysql.lock_wait_timeout_ms: innodb_lock_wait_timeout, whole seconds */
+        int64_t session_wait_timeout_ms; /* mysql.session_wait_timeout_ms: the server drops a silent client after it */
+    } mysql;
+    int64_t workers; /* workers: group members in this process */
+    struct {
+        int64_t max_records; /* batch.max_records */
+        int64_t max_bytes;   /* batch.max_bytes, of record values */
+        int64_t linger_ms;   /* batch.linger_ms: how long a lone event waits for company */
+    } batch;
+    struct {
+        int64_t max_bytes;     /* event.max_bytes */
+        int64_t max_future_ms; /* event.max_future_ms */
+        int64_t max_past_months; /* event.max_past_months */
+    } event;
+    char *zone;   /* zone: IANA name */
+    char *locale; /* locale: ko or en */
+    int thresholds[CONFIG_THRESHOLDS_MAX]; /* thresholds: percent left, sorted ascending after loading, no repeats */
+    size_t threshold_count;
+    int64_t dedup_ttl_seconds;     /* dedup.ttl_seconds */
+    int64_t cache_max_age_seconds; /* cache.max_age_seconds */
+    struct {
+        int64_t lease_ms;          /* outbox.lease_ms: longer than kafka.message_timeout_ms */
+        int64_t sweep_interval_ms; /* outbox.sweep_interval_ms */
+        int64_t queue_rows;        /* outbox.queue_rows: rows handed over in memory */
+        int64_t max_attempts;      /* outbox.max_attempts: tries before FAILED, for errors that are neither an outage nor final */
+    } outbox;
+    struct {
+        int64_t deadline_ms; /* shutdown.deadline_ms: SIGTERM to exit, at most */
+    } shutdown;
+    struct {
+        int64_t interval_ms; /* retry.interval_ms: pause between tries while a dependency is away */
+        int64_t report_interval_ms; /* retry.report_interval_ms: how often the log says what is waited for */
+    } retry;
+    enum log_level log_level; /* log.level */
+};
+
+/* Reads `path`. Every error names file, line, key and reason ("tallyd.yaml:12:
+ * batch.max_records: must be 1 … 100000, is 0"); the first one is reported.
+ * Returns a new configuration, freed with config_free, or NULL. */
+struct config *config_load(const char *path, struct error *err) __attribute__((warn_unused_result));
+
+/* The same from text already read; `name` stands for the path in errors. */
+struct config *config_parse(const char *name, const char *yaml, size_t len, struct error *err)
+    __attribute__((warn_unused_result));
+
+/* Frees a configuration; NULL is allowed. Secrets are wiped. */
+void config_free(struct config *c);
+
+#endif

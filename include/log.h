@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: MIT */
+/* Structured logs: one JSON object a line, with a stable event name.
+ *
+ *   LOG(LOG_INFO, "batch_settled", LOG_I("records", n), LOG_S("topic", t));
+ *
+ * takes at least one field. *
+ * Lines are written with one write(2), so that threads never mix them and a
+ * closed or full output costs the line and nothing else. */
+#ifndef TALLYD_LOG_H
+#define TALLYD_LOG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "error.h"
+
+enum log_level { LOG_DEBUG, LOG_INFO, LOG_WARN, LOG_ERROR };
+
+struct log_field {
+    const char *name; /* NULL ends the list */
+    enum { LOG_FIELD_INT, LOG_FIELD_STR, LOG_FIELD_BOOL, LOG_FIELD_ERROR } kind;
+    int64_t number;
+    const void *text; /* borrowed: a C string, or a struct error */
+};
+
+#define LOG_I(n, v) ((struct log_field){.name = (n), .kind = LOG_FIELD_INT, .number = (int64_t)(v)})
+#define LOG_S(n, v) ((struct log_field){.name = (n), .kind = LOG_FIELD_STR, .text = (v)})
+#define LOG_B(n, v) ((struct log_field){.name = (n), .kind = LOG_FIELD_BOOL, .number = (v) ? 1 : 0})
+/* Expands to area, action, code and message of a struct error. */
+#define LOG_E(e) ((struct log_field){.name = "error", .kind = LOG_FIELD_ERROR, .text = (e)})
+#define LOG(level, event, ...)                                                                                  \
+    do {                                                                                                        \
+        if (log_enabled(level))                                                                                 \
+            log_write((level), (event), (const struct log_field[]){__VA_ARGS__, {.name = NULL}});                \
+    } while (0)
+
+/* Where lines go (a file descriptor, kept open by the caller) and the lowest level that is written. Call before threads start. */
+void log_init(int fd, enum log_level lowest);
+bool log_enabled(enum log_level level);
+/* Writes one line: ts (UTC, ms), level, event, then the fields. Never fails; a line that can't be written is counted. */
+void log_write(enum log_level level, const char *event, const struct log_field *fields);
+/* Lines that could not be written since the start. */
+uint64_t log_lost(void);
+/* "debug", "info", "warn", "error" → level; false for another word. */
+bool log_level_parse(const char *word, enum log_level *out);
+
+#endif
