@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "buf.h"
 #include "error.h"
 #include "log.h"
 
@@ -16,18 +17,18 @@
 
 struct config {
     struct {
-        char *brokers;       /* kafka.brokers: host:port[,…] */
-        char *client_id;     /* kafka.client_id */
-        char *group_id;      /* kafka.group_id */
-        char *usage_topic;   /* kafka.topics.usage */
-        char *notification_topic; /* kafka.topics.notification */
-        char *dlt_topic;     /* kafka.topics.dlt */
-        int64_t session_timeout_ms;       /* kafka.session_timeout_ms */
-        int64_t max_poll_interval_ms;     /* kafka.max_poll_interval_ms */
-        int64_t auto_commit_interval_ms;  /* kafka.auto_commit_interval_ms */
-        int64_t fetch_wait_max_ms;        /* kafka.fetch_wait_max_ms */
-        int64_t message_timeout_ms;       /* kafka.message_timeout_ms: how long a produced record waits for its ack */
-        bool skip_lost_offsets;  /* kafka.skip_lost_offsets: go on where the log lost records nobody settled */
+        char *brokers;                   /* kafka.brokers: host:port[,…] */
+        char *client_id;                 /* kafka.client_id */
+        char *group_id;                  /* kafka.group_id */
+        char *usage_topic;               /* kafka.topics.usage */
+        char *notification_topic;        /* kafka.topics.notification */
+        char *dlt_topic;                 /* kafka.topics.dlt */
+        int64_t session_timeout_ms;      /* kafka.session_timeout_ms */
+        int64_t max_poll_interval_ms;    /* kafka.max_poll_interval_ms */
+        int64_t auto_commit_interval_ms; /* kafka.auto_commit_interval_ms */
+        int64_t fetch_wait_max_ms;       /* kafka.fetch_wait_max_ms */
+        int64_t message_timeout_ms;      /* kafka.message_timeout_ms: from producing to the ack */
+        bool skip_lost_offsets; /* kafka.skip_lost_offsets: go on where the log lost records nobody settled */
     } kafka;
     struct {
         char *host; /* redis.host */
@@ -46,9 +47,9 @@ struct config {
         char *password; /* secret */
         char *database;
         int64_t connect_timeout_ms;
-        int64_t timeout_ms;             /* mysql.timeout_ms: for one read or write on the connection */
-        int64_t lock_wait_timeout_ms;   /* mysql.lock_wait_timeout_ms: innodb_lock_wait_timeout, whole seconds */
-        int64_t session_wait_timeout_ms; /* mysql.session_wait_timeout_ms: the server drops a silent client after it */
+        int64_t timeout_ms;              /* mysql.timeout_ms: for one read or write on the connection */
+        int64_t lock_wait_timeout_ms;    /* mysql.lock_wait_timeout_ms: innodb_lock_wait_timeout */
+        int64_t session_wait_timeout_ms; /* mysql.session_wait_timeout_ms: wait_timeout */
     } mysql;
     int64_t workers; /* workers: group members in this process */
     struct {
@@ -57,13 +58,13 @@ struct config {
         int64_t linger_ms;   /* batch.linger_ms: how long a lone event waits for company */
     } batch;
     struct {
-        int64_t max_bytes;     /* event.max_bytes */
-        int64_t max_future_ms; /* event.max_future_ms */
+        int64_t max_bytes;       /* event.max_bytes */
+        int64_t max_future_ms;   /* event.max_future_ms */
         int64_t max_past_months; /* event.max_past_months */
     } event;
-    char *zone;   /* zone: IANA name */
-    char *locale; /* locale: ko or en */
-    int thresholds[CONFIG_THRESHOLDS_MAX]; /* thresholds: percent left, sorted ascending after loading, no repeats */
+    char *zone;                            /* zone: IANA name */
+    char *locale;                          /* locale: ko or en */
+    int thresholds[CONFIG_THRESHOLDS_MAX]; /* thresholds: percent left, ascending, no repeats */
     size_t threshold_count;
     int64_t dedup_ttl_seconds;     /* dedup.ttl_seconds */
     int64_t cache_max_age_seconds; /* cache.max_age_seconds */
@@ -71,26 +72,58 @@ struct config {
         int64_t lease_ms;          /* outbox.lease_ms: longer than kafka.message_timeout_ms */
         int64_t sweep_interval_ms; /* outbox.sweep_interval_ms */
         int64_t queue_rows;        /* outbox.queue_rows: rows handed over in memory */
-        int64_t max_attempts;      /* outbox.max_attempts: tries before FAILED, for errors that are neither an outage nor final */
+        int64_t max_attempts; /* outbox.max_attempts: tries before FAILED, neither outages nor final errors */
     } outbox;
     struct {
         int64_t deadline_ms; /* shutdown.deadline_ms: SIGTERM to exit, at most */
     } shutdown;
     struct {
-        int64_t interval_ms; /* retry.interval_ms: pause between tries while a dependency is away */
+        int64_t interval_ms;        /* retry.interval_ms: pause between tries while a dependency is away */
         int64_t report_interval_ms; /* retry.report_interval_ms: how often the log says what is waited for */
     } retry;
     enum log_level log_level; /* log.level */
 };
 
+enum config_type {
+    CONFIG_STRING,   /* char *: printable ASCII */
+    CONFIG_SECRET,   /* char *: one line; never printed, wiped when freed */
+    CONFIG_INT,      /* int64_t */
+    CONFIG_BOOL,     /* bool */
+    CONFIG_LEVEL,    /* enum log_level */
+    CONFIG_PERCENTS, /* thresholds with threshold_count */
+};
+
+struct config_rule; /* what a text must look like; src/config.c */
+
+struct config_key {
+    const char *name; /* dotted: outbox.lease_ms is lease_ms in the section outbox */
+    enum config_type type;
+    size_t offset;        /* in struct config */
+    const char *fallback; /* the default, as it would stand in the file */
+    int64_t min, max; /* of a number (of each of CONFIG_PERCENTS); of a text's bytes, max 0 for no bound */
+    int64_t step;     /* CONFIG_INT: must be a multiple of it */
+    const struct config_rule *rule; /* CONFIG_STRING and CONFIG_SECRET */
+    const char *about;              /* its meaning in one sentence without a full stop */
+};
+
+/* The table; sections and their keys stand together. */
+const struct config_key *config_keys(size_t *count);
+
 /* Reads `path`. Every error names file, line, key and reason ("tallyd.yaml:12:
- * batch.max_records: must be 1 … 100000, is 0"); the first one is reported.
+ * batch.max_records: must be a whole number, 1 … 10000, is 0"); the first one is reported.
  * Returns a new configuration, freed with config_free, or NULL. */
 struct config *config_load(const char *path, struct error *err) __attribute__((warn_unused_result));
 
 /* The same from text already read; `name` stands for the path in errors. */
 struct config *config_parse(const char *name, const char *yaml, size_t len, struct error *err)
     __attribute__((warn_unused_result));
+
+/* Appends the value of a key as YAML; a secret that is set as ********. */
+void config_print_value(const struct config *c, const struct config_key *key, struct buf *out);
+
+/* Appends every key with its value as YAML that reads back to the same
+ * configuration, secrets apart. */
+void config_print(const struct config *c, struct buf *out);
 
 /* Frees a configuration; NULL is allowed. Secrets are wiped. */
 void config_free(struct config *c);

@@ -61,9 +61,10 @@ struct event_reason {
 };
 
 /* Reads one record. `value` may be NULL (a tombstone) and isn't NUL-terminated.
- * `record_ts_ms` is the Kafka record's timestamp, -1 when it has none: then
- * rule 7 isn't checked and an event without a timestamp of its own is
- * INVALID_FIELD. EVENT_USAGE fills `out`; EVENT_REJECTED fills `why`. */
+ * `record_ts_ms` is the Kafka record's timestamp, negative when it has none:
+ * then of rule 7 only the closed month is checked, and an event without a
+ * timestamp of its own is INVALID_FIELD. So is, last of all, a time that a
+ * DATETIME can't hold. EVENT_USAGE fills `out`; EVENT_REJECTED fills `why`. */
 enum event_kind event_parse(const void *value, size_t len, int64_t record_ts_ms, const struct event_limits *limits,
                             struct usage_event *out, struct event_reason *why);
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Instants, months and times of day in the configured zone (CONTRACT, "Words";
  * §1.1 rule 4). Instants are milliseconds since 1970-01-01T00:00:00Z. A month
- * is the number yyyymm, e.g. 202611. Pure: no clock is read here. */
+ * is the number yyyymm, e.g. 202611. Instants outside the years 1-9999 are seen
+ * as the nearest inside. Pure: no clock is read here. */
 #ifndef TALLYD_PERIOD_H
 #define TALLYD_PERIOD_H
 

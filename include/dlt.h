@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: MIT */
+/* The dead letter topic: rejected records with their reason (CONTRACT §1.2). */
+#ifndef TALLYD_DLT_H
+#define TALLYD_DLT_H
+
+#include <stdbool.h>
+
+#include "batch.h"
+#include "config.h"
+#include "error.h"
+
+struct dlt; /* one a settler; makes its producer when first needed */
+
+struct dlt *dlt_new(const struct config *cfg);
+/* Drops what isn't acknowledged: only batches that aren't settled have such records. */
+void dlt_free(struct dlt *d);
+
+/* Writes every rejected record of the batch that isn't acknowledged yet and waits
+ * for the acks. False when one couldn't be written: nothing is lost, call again. */
+bool dlt_write(struct dlt *d, struct batch *b, struct error *err) __attribute__((warn_unused_result));
+
+#endif

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: MIT */
+/* Kafka handles made from the configuration, and the classifier of their errors. */
+#ifndef TALLYD_KAFKA_H
+#define TALLYD_KAFKA_H
+
+#include <librdkafka/rdkafka.h>
+#include <stdbool.h>
+
+#include "config.h"
+#include "error.h"
+
+typedef void kafka_rebalance_fn(rd_kafka_t *rk, rd_kafka_resp_err_t code, rd_kafka_topic_partition_list_t *parts, void *opaque);
+typedef void kafka_delivery_fn(rd_kafka_t *rk, const rd_kafka_message_t *msg, void *opaque);
+
+/* A member of the group, not yet subscribed: offsets are stored by hand and
+ * committed automatically; the group protocol is range,roundrobin; an offset
+ * out of range is reported, never reset in silence. `opaque` is handed to
+ * `rebalance`. NULL with an error when the configuration can't be used. */
+rd_kafka_t *kafka_consumer_new(const struct config *cfg, kafka_rebalance_fn *rebalance, void *opaque, struct error *err)
+    __attribute__((warn_unused_result));
+
+/* A handle for questions only (watermarks, committed offsets); joins nothing. */
+rd_kafka_t *kafka_observer_new(const struct config *cfg, struct error *err) __attribute__((warn_unused_result));
+
+/* An idempotent producer, acks=all, Java's partitioning. */
+rd_kafka_t *kafka_producer_new(const struct config *cfg, kafka_delivery_fn *delivered, void *opaque, struct error *err)
+    __attribute__((warn_unused_result));
+
+/* Records what a code means to the caller: RETRY for whatever a broker or network
+ * may get over, REJECT where this very record can't be taken (too large, invalid),
+ * STOP where somebody has to look (authorization, configuration). Returns false. */
+bool kafka_error(rd_kafka_resp_err_t code, const char *what, const char *detail, struct error *err);
+
+/* Closes a consumer without waiting for ever: leaves the group if the broker
+ * answers within the deadline, then destroys the handle. Messages and lists must be freed before. */
+void kafka_consumer_close(rd_kafka_t *rk, int64_t deadline_ms);
+
+/* Milliseconds of the monotonic clock, for deadlines. */
+int64_t clock_monotonic_ms(void);
+
+#endif

@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: MIT */
+#include "mysql_db.h"
+
+#include <errmsg.h>
+#include <mysql.h>
+#include <mysqld_error.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define CODE_LOCK_WAIT 1205
+#define CODE_DEADLOCK 1213
+
+struct db {
+    MYSQL *conn; /* NULL: not connected, or failed */
+    const struct config *cfg;
+    enum db_isolation isolation;
+    time_t last_used;
+    int64_t increment_step;
+};
+
+/* One row a code that means more than "a fault to wait for" (DESIGN §4). */
+static const struct {
+    unsigned code;
+    enum error_action action;
+    enum error_effect effect;
+    bool broken; /* the connection is of no use any more */
+} known_codes[] = {
+    {CODE_DEADLOCK, ERROR_RETRY, ERROR_NOT_DONE, false},
+    {CODE_LOCK_WAIT, ERROR_RETRY, ERROR_NOT_DONE, false},
+    {1020, ERROR_RETRY, ERROR_NOT_DONE, false}, /* record changed since the snapshot */
+    {CR_CONNECTION_ERROR, ERROR_RETRY, ERROR_NOT_DONE, true},
+    {CR_CONN_HOST_ERROR, ERROR_RETRY, ERROR_NOT_DONE, true},
+    {CR_SERVER_GONE_ERROR, ERROR_RETRY, ERROR_UNKNOWN, true},
+    {CR_SERVER_LOST, ERROR_RETRY, ERROR_UNKNOWN, true},
+    {2055, ERROR_RETRY, ERROR_UNKNOWN, true},
+    {CR_COMMANDS_OUT_OF_SYNC, ERROR_RETRY, ERROR_UNKNOWN, true},
+    {1040, ERROR_RETRY, ERROR_NOT_DONE, true},  /* too many connections */
+    {1203, ERROR_RETRY, ERROR_NOT_DONE, true},  /* too many for this user */
+    {1053, ERROR_RETRY, ERROR_UNKNOWN, true},   /* shutting down */
+    {1077, ERROR_RETRY, ERROR_UNKNOWN, true},
+    {1079, ERROR_RETRY, ERROR_UNKNOWN, true},
+    {1158, ERROR_RETRY, ERROR_UNKNOWN, true},
+    {1159, ERROR_RETRY, ERROR_UNKNOWN, true},
+    {1160, ERROR_RETRY, ERROR_UNKNOWN, true},
+    {1161, ERROR_RETRY, ERROR_UNKNOWN, true},
+    {1317, ERROR_RETRY, ERROR_UNKNOWN, false}, /* query interrupted */
+    {1927, ERROR_RETRY, ERROR_UNKNOWN, true},  /* killed */
+    {1290, ERROR_RETRY, ERROR_NOT_DONE, true}, /* read-only: also at COMMIT, which is then rolled back */
+    {1836, ERROR_RETRY, ERROR_NOT_DONE, true},
+    {1264, ERROR_REJECT, ERROR_NOT_DONE, false},
+    {1366, ERROR_REJECT, ERROR_NOT_DONE, false},
+    {1406, ERROR_REJECT, ERROR_NOT_DONE, false},
+    {1048, ERROR_REJECT, ERROR_NOT_DONE, false},
+    {1292, ERROR_REJECT, ERROR_NOT_DONE, false},
+    {1690, ERROR_REJECT, ERROR_NOT_DONE, false},
+    {3819, ERROR_REJECT, ERROR_NOT_DONE, false},
+    {4025, ERROR_REJECT, ERROR_NOT_DONE, false},
+};
+
+/* Classifies the connection's last error, records it, and gives the connection up where it's broken. */
+static bool db_fail(struct db *db, const char *what, struct error *err) {
+    unsigned code = mysql_errno(db->conn);
+    enum error_action action = ERROR_STOP;
+    enum error_effect effect = code >= CR_MIN_ERROR && code <= CR_MAX_ERROR ? ERROR_UNKNOWN : ERROR_NOT_DONE;
+    bool broken = code >= CR_MIN_ERROR && code <= CR_MAX_ERROR;
+    for (size_t i = 0; i < sizeof known_codes / sizeof *known_codes; i++) {
+        if (known_codes[i].code == code) {
+            action = known_codes[i].action;
+            effect = known_codes[i].effect;
+            broken = known_codes[i].broken;
+        }
+    }
+    error_set(err, ERROR_MYSQL, action, effect, (int)code, "%s: %s", what, mysql_error(db->conn));
+    if (broken)
+        db_close(db);
+    return false;
+}
+
+bool db_error_is_lock(const struct error *err) {
+    return err->area == ERROR_MYSQL && (err->code == CODE_DEADLOCK || err->code == CODE_LOCK_WAIT || err->code == 1020);
+}
+
+struct db *db_new(const struct config *cfg, enum db_isolation isolation) {
+    struct db *db = mem_zero(1, sizeof *db);
+    db->cfg = cfg;
+    db->isolation = isolation;
+    return db;
+}
+
+void db_free(struct db *db) {
+    if (!db)
+        return;
+    db_close(db);
+    free(db);
+}
+
+void db_close(struct db *db) {
+    if (db->conn)
+        mysql_close(db->conn);
+    db->conn = NULL;
+}
+
+int64_t db_increment_step(const struct db *db) {
+    return db->increment_step;
+}
+
+static time_t monotonic_seconds(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec;
+}
+
+static bool session_setup(struct db *db, struct error *err) {
+    struct buf sql = {0};
+    buf_printf(&sql,
+               "SET SESSION sql_mode='STRICT_ALL_TABLES,NO_ZERO_DATE,NO_ZERO_IN_DATE,ERROR_FOR_DIVISION_BY_ZERO,"
+               "NO_ENGINE_SUBSTITUTION', time_zone='+00:00', innodb_lock_wait_timeout=%lld, wait_timeout=%lld",
+               (long long)(db->cfg->mysql.lock_wait_timeout_ms / 1000),
+               (long long)(db->cfg->mysql.session_wait_timeout_ms / 1000));
+    bool ok = db_exec(db, &sql, NULL, err) &&
+              db_exec_text(db,
+                           db->isolation == DB_READ_COMMITTED ? "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED"
+                                                              : "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ",
+                           NULL, err);
+    buf_free(&sql);
+    struct db_rows rows;
+    if (!ok || !db_query_text(db, "SELECT @@auto_increment_increment", &rows, err))
+        return false;
+    db->increment_step = db_next(&rows) ? db_i64(&rows, 0, 1) : 1;
+    db_rows_free(&rows);
+    return true;
+}
+
+static unsigned whole_seconds(int64_t ms) {
+    return (unsigned)((ms + 999) / 1000);
+}
+
+static bool db_connect(struct db *db, struct error *err) {
+    const struct config *c = db->cfg;
+    db->conn = mysql_init(NULL);
+    if (!db->conn)
+        return error_set(err, ERROR_INTERNAL, ERROR_STOP, ERROR_NOT_DONE, 0, "mysql_init: out of memory");
+    unsigned connect_s = whole_seconds(c->mysql.connect_timeout_ms), io_s = whole_seconds(c->mysql.timeout_ms);
+    my_bool off = 0;
+    unsigned local_infile = 0, tcp = MYSQL_PROTOCOL_TCP;
+    mysql_options(db->conn, MYSQL_OPT_CONNECT_TIMEOUT, &connect_s);
+    mysql_options(db->conn, MYSQL_OPT_READ_TIMEOUT, &io_s);
+    mysql_options(db->conn, MYSQL_OPT_WRITE_TIMEOUT, &io_s);
+    mysql_options(db->conn, MYSQL_OPT_RECONNECT, &off);
+    mysql_options(db->conn, MYSQL_OPT_LOCAL_INFILE, &local_infile);
+    mysql_options(db->conn, MYSQL_SET_CHARSET_NAME, "utf8mb4");
+    bool by_socket = c->mysql.socket[0] != '\0';
+    if (!by_socket)
+        mysql_options(db->conn, MYSQL_OPT_PROTOCOL, &tcp);
+    /* Without CLIENT_FOUND_ROWS: the affected count of a no-op upsert must stay 0. */
+    if (!mysql_real_connect(db->conn, by_socket ? NULL : c->mysql.host, c->mysql.user, c->mysql.password, c->mysql.database,
+                            by_socket ? 0 : (unsigned)c->mysql.port, by_socket ? c->mysql.socket : NULL, 0)) {
+        db_fail(db, "connect", err);
+        db_close(db);
+        return false;
+    }
+    if (!session_setup(db, err)) {
+        db_close(db);
+        return false;
+    }
+    return true;
+}
+
+bool db_ensure(struct db *db, struct error *err) {
+    time_t now = monotonic_seconds();
+    time_t silence = (time_t)(db->cfg->mysql.session_wait_timeout_ms / 3000);
+    if (db->conn && now - db->last_used > silence && mysql_ping(db->conn) != 0)
+        db_close(db);
+    if (!db->conn && !db_connect(db, err))
+        return false;
+    db->last_used = now;
+    return true;
+}
+
+static bool db_run(struct db *db, const char *sql, size_t len, struct error *err) {
+    if (!db->conn)
+        return error_set(err, ERROR_MYSQL, ERROR_RETRY, ERROR_NOT_DONE, CR_SERVER_GONE_ERROR, "not connected");
+    db->last_used = monotonic_seconds();
+    if (mysql_real_query(db->conn, sql, len) != 0) {
+        char what[48];
+        size_t n = strcspn(sql, "\n(");
+        if (n >= sizeof what)
+            n = sizeof what - 1;
+        memcpy(what, sql, n);
+        what[n] = '\0';
+        return db_fail(db, what, err);
+    }
+    return true;
+}
+
+bool db_exec(struct db *db, const struct buf *sql, int64_t *affected, struct error *err) {
+    if (!db_run(db, buf_cstr(sql), sql->len, err))
+        return false;
+    MYSQL_RES *result = mysql_store_result(db->conn); /* none is expected; one left unread would block the connection */
+    if (result)
+        mysql_free_result(result);
+    if (affected)
+        *affected = (int64_t)mysql_affected_rows(db->conn);
+    return true;
+}
+
+bool db_exec_text(struct db *db, const char *sql, int64_t *affected, struct error *err) {
+    struct buf b = {.data = (char *)sql, .len = strlen(sql)};
+    return db_exec(db, &b, affected, err);
+}
+
+int64_t db_insert_id(struct db *db) {
+    return db->conn ? (int64_t)mysql_insert_id(db->conn) : 0;
+}
+
+bool db_query(struct db *db, const struct buf *sql, struct db_rows *rows, struct error *err) {
+    *rows = (struct db_rows){0};
+    if (!db_run(db, buf_cstr(sql), sql->len, err))
+        return false;
+    rows->result = mysql_store_result(db->conn);
+    return rows->result ? true : db_fail(db, "reading rows", err);
+}
+
+bool db_query_text(struct db *db, const char *sql, struct db_rows *rows, struct error *err) {
+    struct buf b = {.data = (char *)sql, .len = strlen(sql)};
+    return db_query(db, &b, rows, err);
+}
+
+bool db_next(struct db_rows *rows) {
+    rows->row = mysql_fetch_row(rows->result);
+    rows->lengths = rows->row ? mysql_fetch_lengths(rows->result) : NULL;
+    return rows->row != NULL;
+}
+
+void db_rows_free(struct db_rows *rows) {
+    if (rows->result)
+        mysql_free_result(rows->result);
+    *rows = (struct db_rows){0};
+}
+
+int64_t db_i64(const struct db_rows *rows, int column, int64_t otherwise) {
+    return rows->row[column] ? strtoll(rows->row[column], NULL, 10) : otherwise;
+}
+
+void db_rollback(struct db *db) {
+    if (db->conn && mysql_rollback(db->conn) != 0)
+        db_close(db);
+}
+
+void db_quote(struct db *db, struct buf *sql, const char *text, size_t len) {
+    buf_char(sql, '\'');
+    char *to = buf_room(sql, len * 2 + 1);
+    buf_end(sql, mysql_real_escape_string(db->conn, to, text, len));
+    buf_char(sql, '\'');
+}

@@ -1,0 +1,380 @@
+/* SPDX-License-Identifier: MIT */
+/* One rule orders everything: a row is produced only when no earlier row of its
+ * family is PUBLISH_PENDING, whoever leases that. So one row of a family is in
+ * the producer at a time, and a retry can't overtake. Work goes in rounds: ask
+ * for each family's first pending row, produce those that are in hand, wait for
+ * their reports, mark them, and look again. */
+#include "relay.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "kafka.h"
+#include "log.h"
+#include "notification.h"
+
+#define ROUND_ROWS 500        /* rows looked at in one round: bounds the statements */
+#define LEASE_MARGIN_MS 2000  /* for marking after the last possible report */
+#define RETRY_AFTER_OUTAGE_MS 1000
+
+/* Shared, under `lock`: queue, stopping, done. Everything else is the thread's own. */
+struct relay {
+    pthread_mutex_t lock;
+    pthread_cond_t wake;
+    struct outbox_list queue;
+    bool stopping, done;
+
+    const struct config *cfg;
+    int64_t owner;
+    struct stats *stats;
+    pthread_t thread;
+    struct db *db;
+    rd_kafka_t *producer;
+    struct outbox_list hand; /* rows leased to us, in the order they came */
+    size_t in_flight;
+    int64_t next_sweep_ms, next_report_ms;
+};
+
+/* A row in the producer. */
+struct flight {
+    struct relay *relay;
+    struct outbox_row *row;
+    rd_kafka_resp_err_t result;
+};
+
+static void on_delivery(rd_kafka_t *rk, const rd_kafka_message_t *msg, void *opaque) {
+    (void)rk;
+    struct relay *r = opaque;
+    struct flight *f = msg->_private;
+    f->result = msg->err;
+    r->in_flight--;
+}
+
+void relay_offer(struct relay *r, struct outbox_list *rows) {
+    struct outbox_row *row;
+    pthread_mutex_lock(&r->lock);
+    while ((row = outbox_list_pop(rows))) {
+        if ((int64_t)r->queue.count < r->cfg->outbox.queue_rows)
+            outbox_list_push(&r->queue, row);
+        else
+            outbox_row_free(row);
+    }
+    pthread_cond_signal(&r->wake);
+    pthread_mutex_unlock(&r->lock);
+}
+
+void relay_stop(struct relay *r) {
+    pthread_mutex_lock(&r->lock);
+    r->stopping = true;
+    pthread_cond_signal(&r->wake);
+    pthread_mutex_unlock(&r->lock);
+}
+
+/* Says once a period what the relay waits for. */
+static void report(struct relay *r, const struct error *err) {
+    int64_t now = clock_monotonic_ms();
+    if (now < r->next_report_ms)
+        return;
+    r->next_report_ms = now + r->cfg->retry.report_interval_ms;
+    LOG(LOG_WARN, "relay_waiting", LOG_E(err), LOG_I("rows_in_hand", r->hand.count));
+}
+
+static void monotonic_deadline(struct timespec *ts, int64_t at_ms) {
+    ts->tv_sec = at_ms / 1000;
+    ts->tv_nsec = at_ms % 1000 * 1000000;
+}
+
+/* Moves queued rows to the hand; waits up to `until_ms` when there is nothing to do. True when stopping. */
+static bool take_rows(struct relay *r, int64_t until_ms) {
+    struct timespec ts;
+    monotonic_deadline(&ts, until_ms);
+    pthread_mutex_lock(&r->lock);
+    while (r->hand.count == 0 && r->queue.count == 0 && !r->stopping) {
+        if (pthread_cond_timedwait(&r->wake, &r->lock, &ts) == ETIMEDOUT)
+            break;
+    }
+    while (r->hand.count < ROUND_ROWS && r->queue.count)
+        outbox_list_push(&r->hand, outbox_list_pop(&r->queue));
+    bool stopping = r->stopping;
+    pthread_mutex_unlock(&r->lock);
+    return stopping;
+}
+
+/* Drops rows whose lease might end before their report: the sweep finds them again. */
+static void drop_expiring(struct relay *r) {
+    int64_t enough = clock_monotonic_ms() + r->cfg->kafka.message_timeout_ms + LEASE_MARGIN_MS;
+    struct outbox_list kept = {0};
+    struct outbox_row *row;
+    while ((row = outbox_list_pop(&r->hand))) {
+        if (row->lease_end_ms >= enough)
+            outbox_list_push(&kept, row);
+        else
+            outbox_row_free(row);
+    }
+    r->hand = kept;
+}
+
+static int by_number(const void *x, const void *y) {
+    int64_t a = *(const int64_t *)x, b = *(const int64_t *)y;
+    return (a > b) - (a < b);
+}
+
+/* Distinct families of the hand, ascending, with the first pending row of each. */
+struct firsts {
+    int64_t *families, *rows;
+    size_t count;
+};
+
+static bool ask_firsts(struct relay *r, struct firsts *f, struct error *err) {
+    f->families = mem_alloc(r->hand.count * sizeof *f->families);
+    f->rows = mem_alloc(r->hand.count * sizeof *f->rows);
+    f->count = 0;
+    for (const struct outbox_row *row = r->hand.head; row; row = row->next)
+        f->families[f->count++] = row->family_id;
+    qsort(f->families, f->count, sizeof *f->families, by_number);
+    size_t n = 0;
+    for (size_t i = 0; i < f->count; i++) {
+        if (n == 0 || f->families[n - 1] != f->families[i])
+            f->families[n++] = f->families[i];
+    }
+    f->count = n;
+    return outbox_first_pending(r->db, f->families, n, f->rows, err);
+}
+
+static int64_t first_of(const struct firsts *f, int64_t family) {
+    const int64_t *at = bsearch(&family, f->families, f->count, sizeof family, by_number);
+    return at ? f->rows[at - f->families] : 0;
+}
+
+static bool in_hand(const int64_t *sorted_ids, size_t n, int64_t id) {
+    return bsearch(&id, sorted_ids, n, sizeof id, by_number) != NULL;
+}
+
+/* Splits the hand: what may be produced now, what waits for a row in hand, and
+ * what waits for somebody else's row, whose lease is given up. */
+static bool choose(struct relay *r, const struct firsts *f, struct outbox_list *now, struct error *err) {
+    size_t n = 0, freed = 0;
+    int64_t *ids = mem_alloc(r->hand.count * sizeof *ids), *give_up = mem_alloc(r->hand.count * sizeof *give_up);
+    for (const struct outbox_row *row = r->hand.head; row; row = row->next)
+        ids[n++] = row->outbox_id;
+    qsort(ids, n, sizeof *ids, by_number);
+    struct outbox_list kept = {0};
+    struct outbox_row *row;
+    while ((row = outbox_list_pop(&r->hand))) {
+        int64_t first = first_of(f, row->family_id);
+        if (first == row->outbox_id) {
+            outbox_list_push(now, row);
+        } else if (first != 0 && first < row->outbox_id && in_hand(ids, n, first)) {
+            outbox_list_push(&kept, row);
+        } else {
+            if (first != 0 && first < row->outbox_id)
+                give_up[freed++] = row->outbox_id;
+            outbox_row_free(row); /* else it isn't pending any more */
+        }
+    }
+    r->hand = kept;
+    bool ok = freed == 0 || outbox_release(r->db, r->owner, give_up, freed, 0, false, NULL, err);
+    free(ids);
+    free(give_up);
+    return ok;
+}
+
+static void produce(struct relay *r, struct flight *f) {
+    struct buf key = {0}, value = {0};
+    buf_i64(&key, f->row->family_id);
+    notification_envelope(&value, f->row->event_id, f->row->created_at_ms, f->row->payload_json, strlen(f->row->payload_json));
+    rd_kafka_resp_err_t code;
+    do {
+        code = rd_kafka_producev(r->producer, RD_KAFKA_V_TOPIC(r->cfg->kafka.notification_topic), RD_KAFKA_V_KEY(key.data, key.len),
+                                 RD_KAFKA_V_VALUE(value.data, value.len), RD_KAFKA_V_MSGFLAGS(RD_KAFKA_MSG_F_COPY), RD_KAFKA_V_OPAQUE(f),
+                                 RD_KAFKA_V_END);
+        if (code == RD_KAFKA_RESP_ERR__QUEUE_FULL)
+            rd_kafka_poll(r->producer, 50);
+    } while (code == RD_KAFKA_RESP_ERR__QUEUE_FULL);
+    if (code == RD_KAFKA_RESP_ERR_NO_ERROR)
+        r->in_flight++;
+    else
+        f->result = code;
+    buf_free(&key);
+    buf_free(&value);
+}
+
+static bool mark_sent(struct relay *r, const struct flight *flights, size_t n, struct error *err) {
+    int64_t *ids = mem_alloc(n * sizeof *ids), marked = 0;
+    size_t sent = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (flights[i].result == RD_KAFKA_RESP_ERR_NO_ERROR)
+            ids[sent++] = flights[i].row->outbox_id;
+    }
+    bool ok = sent == 0 || outbox_mark_sent(r->db, r->owner, ids, sent, &marked, err);
+    if (ok && marked < (int64_t)sent)
+        LOG(LOG_WARN, "outbox_lease_lost", LOG_I("rows", (int64_t)sent - marked));
+    if (ok)
+        atomic_fetch_add(&r->stats->published, marked);
+    free(ids);
+    return ok;
+}
+
+/* The broker's answer was no, or none came. */
+static bool handle_failure(struct relay *r, const struct flight *f, struct error *db_err) {
+    struct error why = {0};
+    kafka_error(f->result, "publish", NULL, &why);
+    bool outage = why.action == ERROR_STOP || f->result == RD_KAFKA_RESP_ERR__MSG_TIMED_OUT || f->result == RD_KAFKA_RESP_ERR__TRANSPORT ||
+                  f->result == RD_KAFKA_RESP_ERR__PURGE_INFLIGHT || f->result == RD_KAFKA_RESP_ERR__PURGE_QUEUE;
+    bool last_try = !outage && f->row->retry_count + 1 >= r->cfg->outbox.max_attempts;
+    if (why.action == ERROR_REJECT || last_try) {
+        LOG(LOG_ERROR, "notification_failed", LOG_I("outbox_id", f->row->outbox_id), LOG_I("family_id", f->row->family_id),
+            LOG_S("event_id", f->row->event_id), LOG_E(&why));
+        atomic_fetch_add(&r->stats->publish_failed, 1);
+        return outbox_mark_failed(r->db, r->owner, f->row->outbox_id, why.text, db_err);
+    }
+    report(r, &why);
+    return outbox_release(r->db, r->owner, &f->row->outbox_id, 1, RETRY_AFTER_OUTAGE_MS, !outage, why.text, db_err);
+}
+
+static void renew_fatal_producer(struct relay *r) {
+    char why[256];
+    struct error err = {0};
+    rd_kafka_resp_err_t code = rd_kafka_fatal_error(r->producer, why, sizeof why);
+    if (code == RD_KAFKA_RESP_ERR_NO_ERROR)
+        return;
+    LOG(LOG_WARN, "producer_renewed", LOG_S("reason", why));
+    rd_kafka_t *renewed = kafka_producer_new(r->cfg, on_delivery, r, &err);
+    if (!renewed)
+        return;
+    rd_kafka_destroy(r->producer);
+    r->producer = renewed;
+}
+
+static bool publish(struct relay *r, struct outbox_list *rows, struct error *err) {
+    size_t n = 0;
+    struct flight *flights = mem_zero(rows->count, sizeof *flights);
+    struct outbox_row *row;
+    while ((row = outbox_list_pop(rows)))
+        flights[n++] = (struct flight){.relay = r, .row = row};
+    for (size_t i = 0; i < n; i++)
+        produce(r, &flights[i]);
+    while (r->in_flight) /* bounded by the message time-out */
+        rd_kafka_poll(r->producer, 100);
+    bool ok = db_ensure(r->db, err) && mark_sent(r, flights, n, err);
+    for (size_t i = 0; i < n; i++) {
+        if (ok && flights[i].result != RD_KAFKA_RESP_ERR_NO_ERROR)
+            ok = handle_failure(r, &flights[i], err);
+        outbox_row_free(flights[i].row); /* where marking failed the lease runs out and the row goes again */
+    }
+    free(flights);
+    renew_fatal_producer(r);
+    return ok;
+}
+
+static bool publish_round(struct relay *r, struct error *err) {
+    struct firsts f = {0};
+    struct outbox_list now = {0};
+    drop_expiring(r);
+    if (r->hand.count == 0)
+        return true;
+    bool ok = db_ensure(r->db, err) && ask_firsts(r, &f, err) && choose(r, &f, &now, err) && publish(r, &now, err);
+    outbox_list_free(now.head);
+    free(f.families);
+    free(f.rows);
+    return ok;
+}
+
+/* Rows whose lease ran out: of dead processes, after an outage, or given up. */
+static bool sweep(struct relay *r, struct error *err) {
+    int64_t now = clock_monotonic_ms();
+    if (now < r->next_sweep_ms || r->hand.count >= ROUND_ROWS)
+        return true;
+    bool busy = false;
+    size_t before = r->hand.count;
+    if (!db_ensure(r->db, err) || !outbox_claim(r->db, r->cfg, r->owner, ROUND_ROWS - before, &r->hand, &busy, err))
+        return false;
+    bool more = r->hand.count == ROUND_ROWS; /* a backlog: at once again */
+    r->next_sweep_ms = more ? now : now + r->cfg->outbox.sweep_interval_ms;
+    if (r->hand.count > before)
+        LOG(LOG_DEBUG, "outbox_swept", LOG_I("rows", r->hand.count - before));
+    return true;
+}
+
+static void pause_after(struct relay *r, const struct error *err) {
+    report(r, err);
+    nanosleep(&(struct timespec){.tv_sec = r->cfg->retry.interval_ms / 1000, .tv_nsec = r->cfg->retry.interval_ms % 1000 * 1000000}, NULL);
+}
+
+static bool nothing_left(struct relay *r) {
+    pthread_mutex_lock(&r->lock);
+    bool nothing = r->queue.count == 0 && r->hand.count == 0;
+    pthread_mutex_unlock(&r->lock);
+    return nothing;
+}
+
+static void *relay_main(void *arg) {
+    struct relay *r = arg;
+    struct error err = {0};
+    for (;;) {
+        bool stopping = take_rows(r, r->next_sweep_ms);
+        if (stopping && nothing_left(r))
+            break;
+        error_clear(&err);
+        if ((!stopping && !sweep(r, &err)) || !publish_round(r, &err))
+            pause_after(r, &err);
+    }
+    error_clear(&err);
+    if (db_ensure(r->db, &err) && !outbox_release_all(r->db, r->owner, &err))
+        report(r, &err);
+    pthread_mutex_lock(&r->lock);
+    r->done = true;
+    pthread_cond_broadcast(&r->wake);
+    pthread_mutex_unlock(&r->lock);
+    return NULL;
+}
+
+static void relay_free(struct relay *r) {
+    outbox_list_free(r->queue.head);
+    outbox_list_free(r->hand.head);
+    db_free(r->db);
+    if (r->producer)
+        rd_kafka_destroy(r->producer);
+    pthread_cond_destroy(&r->wake);
+    pthread_mutex_destroy(&r->lock);
+    free(r);
+}
+
+struct relay *relay_start(const struct config *cfg, int64_t owner, struct stats *stats, struct error *err) {
+    struct relay *r = mem_zero(1, sizeof *r);
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_mutex_init(&r->lock, NULL);
+    pthread_cond_init(&r->wake, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    r->cfg = cfg;
+    r->owner = owner;
+    r->stats = stats;
+    r->db = db_new(cfg, DB_READ_COMMITTED);
+    r->producer = kafka_producer_new(cfg, on_delivery, r, err);
+    if (r->producer && pthread_create(&r->thread, NULL, relay_main, r) == 0)
+        return r;
+    error_set(err, ERROR_INTERNAL, ERROR_STOP, ERROR_NOT_DONE, errno, "relay: thread: %s", strerror(errno));
+    relay_free(r);
+    return NULL;
+}
+
+bool relay_join(struct relay *r, int64_t deadline_ms) {
+    struct timespec ts;
+    monotonic_deadline(&ts, deadline_ms);
+    pthread_mutex_lock(&r->lock);
+    while (!r->done && pthread_cond_timedwait(&r->wake, &r->lock, &ts) == 0)
+        ;
+    bool done = r->done;
+    pthread_mutex_unlock(&r->lock);
+    if (!done)
+        return false;
+    pthread_join(r->thread, NULL);
+    relay_free(r);
+    return true;
+}

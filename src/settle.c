@@ -1,0 +1,591 @@
+/* SPDX-License-Identifier: MIT */
+#include "settle.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "buf.h"
+#include "keys.h"
+#include "known.h"
+#include "ledger.h"
+#include "log.h"
+#include "period.h"
+
+/* What one attempt writes, derived from the batch and dropped with it. */
+struct attempt {
+    struct batch *b;
+    size_t *live; /* decided events that are to be written, by id */
+    size_t live_count;
+    struct family_row {
+        int64_t family;
+        int32_t month;
+        size_t group;
+        int64_t total, base, end;
+    } *families; /* by (family, month) */
+    size_t family_count;
+    struct customer_row {
+        int64_t family, customer;
+        int32_t month;
+        size_t group;
+        int64_t base, end;
+        const struct batch_event *state; /* decides the block state: the latest by event time */
+    } *customers; /* by (family, customer, month) */
+    size_t customer_count;
+    char now[PERIOD_UTC_SIZE];
+    int64_t now_ms;
+};
+
+static void attempt_free(struct attempt *a) {
+    free(a->live);
+    free(a->families);
+    free(a->customers);
+}
+
+static int64_t base_remaining(const struct batch_event *e) {
+    return e->decision.remaining_bytes + (e->decision.allowed ? e->usage.bytes_used : 0);
+}
+
+static int64_t base_monthly(const struct batch_event *e) {
+    return e->decision.monthly_used_bytes - (e->decision.allowed ? e->usage.bytes_used : 0);
+}
+
+static bool to_write(const struct batch_event *e) {
+    return batch_event_live(e) && e->decided;
+}
+
+/* Results out of the dedup cache count only if their id isn't known. */
+static bool look_up_duplicates(struct settle *s, struct batch *b, struct error *err) {
+    size_t *indexes = mem_alloc(b->count * sizeof *indexes), n = 0;
+    for (size_t i = 0; i < b->count; i++) {
+        if (to_write(&b->events[i]) && b->events[i].decision.duplicate)
+            indexes[n++] = i;
+    }
+    bool ok = n == 0 || known_look_up(s->db, b, indexes, n, NULL, err);
+    for (size_t i = 0; ok && i < n; i++) {
+        const struct batch_event *e = &b->events[indexes[i]];
+        /* a cached result under an id that means something else: what it left in Redis is wrong */
+        if (e->outcome == OUTCOME_REJECTED)
+            b->groups[e->group].dirty = true;
+    }
+    free(indexes);
+    return ok;
+}
+
+/* A family's decisions must each start where the one before ended. */
+static void chain_families(struct attempt *a) {
+    struct batch *b = a->b;
+    a->families = mem_alloc(b->group_count * sizeof *a->families);
+    for (size_t g = 0; g < b->group_count; g++) {
+        struct family_group *group = &b->groups[g];
+        struct family_row *row = NULL;
+        for (size_t i = 0; i < group->count; i++) {
+            const struct batch_event *e = &b->events[b->order[group->first + i]];
+            if (!to_write(e))
+                continue;
+            int64_t base = e->decision.total_bytes - base_remaining(e), end = e->decision.total_bytes - e->decision.remaining_bytes;
+            if (!row) {
+                row = &a->families[a->family_count++];
+                *row = (struct family_row){.family = group->family_id, .month = group->month, .group = g, .total = e->decision.total_bytes, .base = base};
+            } else if (row->total != e->decision.total_bytes || row->end != base) {
+                group->dirty = true;
+            }
+            row->end = end;
+        }
+    }
+}
+
+static int by_customer(const void *x, const void *y, void *events) {
+    const struct batch_event *all = events;
+    size_t i = *(const size_t *)x, k = *(const size_t *)y;
+    const struct usage_event *a = &all[i].usage, *c = &all[k].usage;
+    if (a->family_id != c->family_id)
+        return a->family_id < c->family_id ? -1 : 1;
+    if (a->customer_id != c->customer_id)
+        return a->customer_id < c->customer_id ? -1 : 1;
+    if (a->month != c->month)
+        return a->month < c->month ? -1 : 1;
+    return (i > k) - (i < k);
+}
+
+static bool row_is_of(const struct customer_row *row, const struct usage_event *u) {
+    return row->family == u->family_id && row->customer == u->customer_id && row->month == u->month;
+}
+
+static void chain_customers(struct attempt *a) {
+    struct batch *b = a->b;
+    size_t *indexes = mem_alloc(a->live_count * sizeof *indexes);
+    if (a->live_count)
+        memcpy(indexes, a->live, a->live_count * sizeof *indexes);
+    qsort_r(indexes, a->live_count, sizeof *indexes, by_customer, b->events);
+    a->customers = mem_alloc(a->live_count * sizeof *a->customers);
+    for (size_t i = 0; i < a->live_count; i++) {
+        const struct batch_event *e = &b->events[indexes[i]];
+        struct customer_row *row = a->customer_count ? &a->customers[a->customer_count - 1] : NULL;
+        if (!row || !row_is_of(row, &e->usage)) {
+            row = &a->customers[a->customer_count++];
+            *row = (struct customer_row){.family = e->usage.family_id, .customer = e->usage.customer_id, .month = e->usage.month,
+                                         .group = e->group, .base = base_monthly(e), .state = e};
+        } else if (row->end != base_monthly(e)) {
+            b->groups[e->group].dirty = true;
+        }
+        row->end = e->decision.monthly_used_bytes;
+        if (e->usage.time_ms >= row->state->usage.time_ms) /* of equal times the later delivered wins */
+            row->state = e;
+    }
+    free(indexes);
+}
+
+static int by_id(const void *x, const void *y, void *events) {
+    const struct batch_event *all = events;
+    return strcmp(all[*(const size_t *)x].usage.id, all[*(const size_t *)y].usage.id);
+}
+
+static void attempt_derive(struct attempt *a, struct batch *b) {
+    *a = (struct attempt){.b = b};
+    a->live = mem_alloc(b->count * sizeof *a->live);
+    for (size_t i = 0; i < b->count; i++) {
+        if (to_write(&b->events[i]))
+            a->live[a->live_count++] = i;
+    }
+    qsort_r(a->live, a->live_count, sizeof *a->live, by_id, b->events);
+    chain_families(a);
+    chain_customers(a);
+}
+
+static bool any_dirty(const struct batch *b) {
+    for (size_t i = 0; i < b->group_count; i++) {
+        if (b->groups[i].dirty)
+            return true;
+    }
+    return false;
+}
+
+/* An open event without a decision: its family's month must be decided first. */
+static bool all_decided(struct batch *b) {
+    bool ok = true;
+    for (size_t i = 0; i < b->count; i++) {
+        if (batch_event_live(&b->events[i]) && !b->events[i].decided) {
+            b->groups[b->events[i].group].dirty = true;
+            ok = false;
+        }
+    }
+    return ok;
+}
+
+static bool start(struct settle *s, struct error *err) {
+    return db_exec_text(s->db, "START TRANSACTION", NULL, err);
+}
+
+/* Reads the floor under a shared lock, and the time. */
+static bool read_floor(struct settle *s, struct attempt *a, struct error *err) {
+    struct db_rows rows;
+    if (!db_query_text(s->db, "SELECT closed_before, UTC_TIMESTAMP(3) FROM usage_floor WHERE id = 1 LOCK IN SHARE MODE", &rows, err))
+        return false;
+    bool ok = db_next(&rows) && period_parse_utc(rows.row[1], &a->now_ms);
+    if (ok)
+        s->closed_before = period_date_month(rows.row[0]);
+    db_rows_free(&rows);
+    if (!ok)
+        return error_set(err, ERROR_MYSQL, ERROR_STOP, ERROR_NOT_DONE, 0, "usage_floor: its row is missing");
+    period_format_utc(a->now_ms, a->now);
+    return true;
+}
+
+/* Events of a month that was closed meanwhile; true when there are any. */
+static bool reject_closed(struct settle *s, struct attempt *a) {
+    bool any = false;
+    for (size_t i = 0; i < a->live_count; i++) {
+        const struct batch_event *e = &a->b->events[a->live[i]];
+        if (e->usage.month >= s->closed_before)
+            continue;
+        a->b->groups[e->group].dirty = true;
+        batch_reject(a->b, a->live[i], REJECT_EVENT_TOO_OLD, "timestamp: the event's month is closed");
+        any = true;
+    }
+    return any;
+}
+
+static void append_date(struct buf *sql, int32_t month) {
+    char date[PERIOD_DATE_SIZE];
+    period_month_date(month, date);
+    buf_char(sql, '\'');
+    buf_str(sql, date);
+    buf_char(sql, '\'');
+}
+
+static void append_time(struct buf *sql, int64_t t_ms) {
+    char text[PERIOD_UTC_SIZE];
+    period_format_utc(t_ms, text);
+    buf_char(sql, '\'');
+    buf_str(sql, text);
+    buf_char(sql, '\'');
+}
+
+static void append_usage_row(struct settle *s, struct buf *sql, const struct attempt *a, const struct batch_event *e) {
+    const struct usage_event *u = &e->usage;
+    buf_char(sql, '(');
+    db_quote(s->db, sql, u->id, strlen(u->id));
+    buf_char(sql, ',');
+    buf_i64(sql, u->family_id);
+    buf_char(sql, ',');
+    buf_i64(sql, u->customer_id);
+    buf_char(sql, ',');
+    if (u->has_app)
+        db_quote(s->db, sql, u->app, strlen(u->app));
+    else
+        buf_str(sql, "NULL");
+    buf_char(sql, ',');
+    buf_i64(sql, u->bytes_used);
+    buf_char(sql, ',');
+    append_time(sql, u->time_ms);
+    buf_char(sql, ',');
+    append_date(sql, u->month);
+    buf_char(sql, ',');
+    buf_i64(sql, e->part->id);
+    buf_char(sql, ',');
+    buf_i64(sql, e->offset);
+    buf_str(sql, ",'");
+    buf_str(sql, a->now);
+    buf_char(sql, '\'');
+    if (!e->decision.allowed) {
+        buf_str(sql, ",'");
+        decision_status_name(sql, &e->decision);
+        buf_str(sql, "',");
+        buf_i64(sql, e->decision.remaining_bytes);
+        buf_char(sql, ',');
+        buf_i64(sql, e->decision.monthly_used_bytes);
+        buf_char(sql, ',');
+        buf_i64(sql, e->decision.monthly_limit_bytes);
+    }
+    buf_char(sql, ')');
+}
+
+/* Inserts the allowed or the blocked events' ids; `*fresh` stays true only if every row is new. */
+static bool insert_usage(struct settle *s, const struct attempt *a, bool allowed, bool *fresh, struct error *err) {
+    struct buf sql = {0};
+    size_t n = 0;
+    buf_printf(&sql, "INSERT INTO %s (event_id, family_id, customer_id, app_id, bytes_used, event_time, quota_month, partition_id, "
+                     "record_offset, created_at%s) VALUES ",
+               allowed ? "usage_record" : "usage_block",
+               allowed ? "" : ", reason, remaining_bytes, monthly_used_bytes, monthly_limit_bytes");
+    for (size_t i = 0; i < a->live_count; i++) {
+        const struct batch_event *e = &a->b->events[a->live[i]];
+        if (e->decision.allowed != allowed)
+            continue;
+        if (n++)
+            buf_char(&sql, ',');
+        append_usage_row(s, &sql, a, e);
+    }
+    /* never INSERT IGNORE: it truncates ids and zeroes bad numbers in silence */
+    buf_str(&sql, " ON DUPLICATE KEY UPDATE event_id = VALUES(event_id)");
+    int64_t affected = 0;
+    bool ok = n == 0 || db_exec(s->db, &sql, &affected, err);
+    if (ok && affected != (int64_t)n)
+        *fresh = false;
+    buf_free(&sql);
+    return ok;
+}
+
+/* Whether one of the allowed (blocked) ids stands among the blocked (allowed) ones: a locking read by key. */
+static bool check_other_table(struct settle *s, const struct attempt *a, bool allowed, bool *fresh, struct error *err) {
+    struct buf ids = {0}, sql = {0};
+    for (size_t i = 0; i < a->live_count; i++) {
+        const struct batch_event *e = &a->b->events[a->live[i]];
+        if (e->decision.allowed != allowed)
+            continue;
+        buf_str(&ids, ids.len ? ",\"" : "[\"");
+        for (const char *c = e->usage.id; *c; c++) {
+            if (*c == '"' || *c == '\\')
+                buf_char(&ids, '\\');
+            buf_char(&ids, *c);
+        }
+        buf_char(&ids, '"');
+    }
+    bool ok = true;
+    if (ids.len) {
+        buf_char(&ids, ']');
+        buf_str(&sql, "SELECT u.event_id FROM JSON_TABLE(");
+        db_quote(s->db, &sql, ids.data, ids.len);
+        buf_printf(&sql, ", '$[*]' COLUMNS (id VARCHAR(191) CHARACTER SET ascii COLLATE ascii_bin PATH '$')) j STRAIGHT_JOIN %s u "
+                         "ON u.event_id = j.id LOCK IN SHARE MODE",
+                   allowed ? "usage_block" : "usage_record");
+        struct db_rows rows;
+        ok = db_query(s->db, &sql, &rows, err);
+        if (ok && db_next(&rows))
+            *fresh = false;
+        db_rows_free(&rows);
+    }
+    buf_free(&ids);
+    buf_free(&sql);
+    return ok;
+}
+
+static bool write_ids(struct settle *s, const struct attempt *a, bool *fresh, struct error *err) {
+    *fresh = true;
+    return insert_usage(s, a, true, fresh, err) && insert_usage(s, a, false, fresh, err) &&
+           (!*fresh || (check_other_table(s, a, true, fresh, err) && check_other_table(s, a, false, fresh, err)));
+}
+
+/* One validating upsert covers every family row: written only where MySQL's figures are the ones decided on. */
+static bool write_families(struct settle *s, const struct attempt *a, bool *valid, struct error *err) {
+    struct buf sql = {0};
+    buf_str(&sql, "INSERT INTO family_quota (family_id, quota_month, total_quota_bytes, used_bytes, delta_bytes, rev) VALUES ");
+    for (size_t i = 0; i < a->family_count; i++) {
+        const struct family_row *r = &a->families[i];
+        buf_str(&sql, i ? ",(" : "(");
+        buf_i64(&sql, r->family);
+        buf_char(&sql, ',');
+        append_date(&sql, r->month);
+        buf_char(&sql, ',');
+        buf_i64(&sql, r->total);
+        buf_char(&sql, ',');
+        buf_i64(&sql, r->end);
+        buf_char(&sql, ',');
+        buf_i64(&sql, r->end - r->base);
+        buf_str(&sql, ",0)");
+    }
+#define FAMILY_HOLDS "used_bytes = VALUES(used_bytes) - VALUES(delta_bytes) AND total_quota_bytes = VALUES(total_quota_bytes)"
+    buf_str(&sql, " ON DUPLICATE KEY UPDATE rev = IF(" FAMILY_HOLDS ", rev + 1, rev), "
+                  "delta_bytes = IF(" FAMILY_HOLDS ", VALUES(delta_bytes), delta_bytes), "
+                  "used_bytes = IF(" FAMILY_HOLDS ", VALUES(used_bytes), used_bytes)");
+    int64_t affected = 0;
+    bool ok = db_exec(s->db, &sql, &affected, err);
+    *valid = affected == 2 * (int64_t)a->family_count;
+    buf_free(&sql);
+    return ok;
+}
+
+static void append_customer_key(struct buf *sql, const struct customer_row *r) {
+    buf_i64(sql, r->family);
+    buf_char(sql, ',');
+    buf_i64(sql, r->customer);
+    buf_char(sql, ',');
+    append_date(sql, r->month);
+}
+
+/* Rows whose base is 0 may not exist yet: makes them, at 0. */
+static bool make_customers(struct settle *s, const struct attempt *a, struct error *err) {
+    struct buf sql = {0};
+    size_t n = 0;
+    buf_str(&sql, "INSERT INTO customer_quota (family_id, customer_id, quota_month) VALUES ");
+    for (size_t i = 0; i < a->customer_count; i++) {
+        if (a->customers[i].base != 0)
+            continue;
+        buf_str(&sql, n++ ? ",(" : "(");
+        append_customer_key(&sql, &a->customers[i]);
+        buf_char(&sql, ')');
+    }
+    buf_str(&sql, " ON DUPLICATE KEY UPDATE rev = customer_quota.rev");
+    bool ok = n == 0 || db_exec(s->db, &sql, NULL, err);
+    buf_free(&sql);
+    return ok;
+}
+
+static bool write_customers(struct settle *s, const struct attempt *a, bool *valid, struct error *err) {
+    struct buf sql = {0};
+    buf_str(&sql, "INSERT INTO customer_quota (family_id, customer_id, quota_month, monthly_used_bytes, delta_bytes, rev, is_blocked, "
+                  "block_reason, state_event_time) VALUES ");
+    for (size_t i = 0; i < a->customer_count; i++) {
+        const struct customer_row *r = &a->customers[i];
+        buf_str(&sql, i ? ",(" : "(");
+        append_customer_key(&sql, r);
+        buf_char(&sql, ',');
+        buf_i64(&sql, r->end);
+        buf_char(&sql, ',');
+        buf_i64(&sql, r->end - r->base);
+        buf_str(&sql, r->state->decision.allowed ? ",0,0,NULL," : ",0,1,'");
+        if (!r->state->decision.allowed) {
+            decision_status_name(&sql, &r->state->decision);
+            buf_str(&sql, "',");
+        }
+        append_time(&sql, r->state->usage.time_ms);
+        buf_char(&sql, ')');
+    }
+#define CUSTOMER_HOLDS "monthly_used_bytes = VALUES(monthly_used_bytes) - VALUES(delta_bytes)"
+#define STATE_IS_NEWER CUSTOMER_HOLDS " AND (state_event_time IS NULL OR state_event_time <= VALUES(state_event_time))"
+    buf_str(&sql, " ON DUPLICATE KEY UPDATE rev = IF(" CUSTOMER_HOLDS ", rev + 1, rev), "
+                  "delta_bytes = IF(" CUSTOMER_HOLDS ", VALUES(delta_bytes), delta_bytes), "
+                  "is_blocked = IF(" STATE_IS_NEWER ", VALUES(is_blocked), is_blocked), "
+                  "block_reason = IF(" STATE_IS_NEWER ", VALUES(block_reason), block_reason), "
+                  "state_event_time = IF(" STATE_IS_NEWER ", VALUES(state_event_time), state_event_time), "
+                  "monthly_used_bytes = IF(" CUSTOMER_HOLDS ", VALUES(monthly_used_bytes), monthly_used_bytes)");
+    int64_t affected = 0;
+    bool ok = db_exec(s->db, &sql, &affected, err);
+    *valid = affected == 2 * (int64_t)a->customer_count;
+    buf_free(&sql);
+    return ok;
+}
+
+static bool write_quotas(struct settle *s, const struct attempt *a, bool *valid, struct error *err) {
+    *valid = true;
+    if (a->family_count == 0)
+        return true;
+    return write_families(s, a, valid, err) && (!*valid || (make_customers(s, a, err) && write_customers(s, a, valid, err)));
+}
+
+/* After a mismatch: which families' figures differ. Marks all of them where none does any more. */
+static bool find_differing(struct settle *s, struct attempt *a, struct error *err) {
+    struct buf sql = {0};
+    struct db_rows rows;
+    bool any = false;
+    size_t i = 0;
+    buf_str(&sql, "SELECT family_id, quota_month, total_quota_bytes, used_bytes FROM family_quota WHERE (family_id, quota_month) IN ");
+    for (size_t k = 0; k < a->family_count; k++) {
+        buf_str(&sql, k ? ",(" : "((");
+        buf_i64(&sql, a->families[k].family);
+        buf_char(&sql, ',');
+        append_date(&sql, a->families[k].month);
+        buf_char(&sql, ')');
+    }
+    buf_str(&sql, ") ORDER BY family_id, quota_month");
+    bool ok = db_query(s->db, &sql, &rows, err);
+    for (bool more = ok && db_next(&rows); ok && i < a->family_count; i++) {
+        const struct family_row *r = &a->families[i];
+        bool same = more && db_i64(&rows, 0, -1) == r->family && period_date_month(rows.row[1]) == r->month;
+        if (!same || db_i64(&rows, 2, -1) != r->total || db_i64(&rows, 3, -1) != r->base) {
+            a->b->groups[r->group].dirty = true;
+            any = true;
+        }
+        if (same)
+            more = db_next(&rows);
+    }
+    db_rows_free(&rows);
+    buf_reset(&sql);
+    buf_str(&sql, "SELECT family_id, customer_id, quota_month, monthly_used_bytes FROM customer_quota WHERE "
+                  "(family_id, customer_id, quota_month) IN ");
+    for (size_t k = 0; k < a->customer_count; k++) {
+        buf_str(&sql, k ? ",(" : "((");
+        append_customer_key(&sql, &a->customers[k]);
+        buf_char(&sql, ')');
+    }
+    buf_str(&sql, ") ORDER BY family_id, customer_id, quota_month");
+    ok = ok && db_query(s->db, &sql, &rows, err);
+    i = 0;
+    for (bool more = ok && db_next(&rows); ok && i < a->customer_count; i++) {
+        const struct customer_row *r = &a->customers[i];
+        bool same = more && db_i64(&rows, 0, -1) == r->family && db_i64(&rows, 1, -1) == r->customer && period_date_month(rows.row[2]) == r->month;
+        if (same ? db_i64(&rows, 3, -1) != r->base : r->base != 0) {
+            a->b->groups[r->group].dirty = true;
+            any = true;
+        }
+        if (same)
+            more = db_next(&rows);
+    }
+    db_rows_free(&rows);
+    buf_free(&sql);
+    for (i = 0; ok && !any && i < a->family_count; i++)
+        a->b->groups[a->families[i].group].dirty = true;
+    return ok;
+}
+
+/* After an id turned out to be known: sorts the known ones out, and voids what was decided with them. */
+static bool find_known(struct settle *s, struct attempt *a, struct error *err) {
+    size_t found = 0;
+    if (!known_look_up(s->db, a->b, a->live, a->live_count, &found, err))
+        return false;
+    for (size_t i = 0; i < a->live_count; i++) {
+        const struct batch_event *e = &a->b->events[a->live[i]];
+        if (e->outcome != OUTCOME_OPEN || found == 0)
+            a->b->groups[e->group].dirty = true;
+    }
+    return true;
+}
+
+static enum settle_result give_up(struct settle *s, const struct error *err) {
+    db_rollback(s->db);
+    outbox_list_free(s->born.head);
+    s->born = (struct outbox_list){0};
+    return err->action == ERROR_REJECT ? SETTLE_REFUSED : SETTLE_FAILED;
+}
+
+/* A settlement that came back is one whose refusal was found out; if it can't be, the same batch again. */
+static enum settle_result come_back(bool known_why) {
+    return known_why ? SETTLE_CAME_BACK : SETTLE_FAILED;
+}
+
+static enum settle_result transact(struct settle *s, struct attempt *a, struct error *err) {
+    bool fresh, valid;
+    if (!db_ensure(s->db, err) || !start(s, err))
+        return SETTLE_FAILED;
+    enum ledger_step step = ledger_advance(s->db, s->cfg, a->b, err);
+    if (step == LEDGER_FAILED)
+        return give_up(s, err);
+    if (step != LEDGER_ADVANCED) {
+        db_rollback(s->db);
+        return step == LEDGER_COMMITTED ? SETTLE_DONE : SETTLE_FENCED;
+    }
+    if (!read_floor(s, a, err))
+        return give_up(s, err);
+    if (reject_closed(s, a)) {
+        db_rollback(s->db);
+        return SETTLE_CAME_BACK;
+    }
+    if (!write_ids(s, a, &fresh, err))
+        return give_up(s, err);
+    if (!fresh) {
+        db_rollback(s->db);
+        return come_back(find_known(s, a, err));
+    }
+    if (!write_quotas(s, a, &valid, err))
+        return give_up(s, err);
+    if (!valid) {
+        db_rollback(s->db);
+        return come_back(find_differing(s, a, err));
+    }
+    if (!settle_alerts(s, a->b, a->now, a->now_ms, err))
+        return give_up(s, err);
+    if (!db_exec_text(s->db, "COMMIT", NULL, err)) {
+        s->maybe_committed = err->effect == ERROR_UNKNOWN;
+        return give_up(s, err);
+    }
+    return SETTLE_DONE;
+}
+
+static void finish(struct settle *s, struct batch *b) {
+    ledger_committed(b);
+    settle_alerts_remember(s, b);
+    for (size_t i = 0; i < b->count; i++) {
+        struct batch_event *e = &b->events[i];
+        if (to_write(e))
+            e->outcome = e->decision.allowed ? OUTCOME_SETTLED : OUTCOME_BLOCKED;
+    }
+    s->maybe_committed = false;
+}
+
+/* Whether the attempt whose COMMIT went unanswered had gone through. */
+static enum settle_result ask_ledger(struct settle *s, struct batch *b, struct error *err) {
+    if (!db_ensure(s->db, err) || !start(s, err))
+        return SETTLE_FAILED;
+    enum ledger_step step = ledger_advance(s->db, s->cfg, b, err);
+    db_rollback(s->db);
+    if (step == LEDGER_ADVANCED) {
+        s->maybe_committed = false;
+        return SETTLE_CAME_BACK;
+    }
+    return step == LEDGER_COMMITTED ? SETTLE_DONE : step == LEDGER_FENCED ? SETTLE_FENCED : SETTLE_FAILED;
+}
+
+enum settle_result settle_batch(struct settle *s, struct batch *b, struct error *err) {
+    enum settle_result result;
+    if (s->maybe_committed && (result = ask_ledger(s, b, err)) != SETTLE_CAME_BACK) {
+        if (result == SETTLE_DONE)
+            finish(s, b);
+        return result;
+    }
+    if (!all_decided(b))
+        return SETTLE_CAME_BACK;
+    if (!look_up_duplicates(s, b, err))
+        return SETTLE_FAILED;
+    struct attempt a;
+    attempt_derive(&a, b);
+    if (any_dirty(b)) {
+        result = SETTLE_CAME_BACK;
+    } else {
+        batch_judge_twins(b);
+        result = dlt_write(s->dlt, b, err) ? transact(s, &a, err) : SETTLE_FAILED;
+    }
+    attempt_free(&a);
+    if (result == SETTLE_DONE)
+        finish(s, b);
+    return result;
+}

@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: MIT */
+#include "settler.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "kafka.h"
+#include "log.h"
+
+#define TOLD_LIMIT 200000 /* alerts remembered, some 60 bytes each */
+
+enum slot_state { SLOT_EMPTY, SLOT_FULL, SLOT_WORKING, SLOT_RETURNED };
+
+struct settler {
+    /* shared, under `lock` */
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    enum slot_state state;
+    struct batch *batch;
+    enum settler_result result;
+    struct error refused;
+    bool quit;
+    /* any thread */
+    atomic_bool abandoned;
+    atomic_int closed_before;
+    /* the thread's own */
+    struct settle settle;
+    struct relay *relay;
+    struct stats *stats;
+    pthread_t thread;
+    int64_t next_report_ms;
+};
+
+static void sleep_ms(int64_t ms) {
+    nanosleep(&(struct timespec){.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000}, NULL);
+}
+
+/* Says once a period what is waited for; a fault that keeps somebody up at night says so at once. */
+static void report_failure(struct settler *s, const struct error *err) {
+    int64_t now = clock_monotonic_ms();
+    if (now < s->next_report_ms)
+        return;
+    s->next_report_ms = now + s->settle.cfg->retry.report_interval_ms;
+    LOG(err->action == ERROR_STOP ? LOG_ERROR : LOG_WARN, "settlement_waiting", LOG_E(err));
+}
+
+/* Waits before the next try, in steps short enough to notice that it's over. */
+static void wait_before_retry(struct settler *s, const struct error *err) {
+    if (db_error_is_lock(err)) {
+        atomic_fetch_add(&s->stats->lock_retries, 1);
+        sleep_ms(1 + (int64_t)random() % 20);
+        return;
+    }
+    report_failure(s, err);
+    for (int64_t left = s->settle.cfg->retry.interval_ms; left > 0 && !atomic_load(&s->abandoned); left -= 20)
+        sleep_ms(left < 20 ? left : 20);
+}
+
+static enum settler_result settle_until_known(struct settler *s, struct batch *b, struct error *err) {
+    s->settle.maybe_committed = false;
+    for (;;) {
+        if (atomic_load(&b->assignment->lost) || atomic_load(&s->abandoned))
+            return SETTLER_DROPPED;
+        error_clear(err);
+        switch (settle_batch(&s->settle, b, err)) {
+        case SETTLE_DONE:
+            s->next_report_ms = 0;
+            return SETTLER_DONE;
+        case SETTLE_CAME_BACK:
+            atomic_fetch_add(&s->stats->came_back, 1);
+            return SETTLER_CAME_BACK;
+        case SETTLE_REFUSED:
+            atomic_fetch_add(&s->stats->refused, 1);
+            return SETTLER_REFUSED;
+        case SETTLE_FENCED:
+            atomic_fetch_add(&s->stats->fenced, 1);
+            return SETTLER_FENCED;
+        case SETTLE_FAILED:
+            wait_before_retry(s, err);
+            break;
+        }
+    }
+}
+
+static void count_outcomes(struct settler *s, const struct batch *b) {
+    int64_t n[OUTCOME_BLOCKED + 1] = {0};
+    for (size_t i = 0; i < b->count; i++)
+        n[b->events[i].outcome]++;
+    atomic_fetch_add(&s->stats->batches, 1);
+    atomic_fetch_add(&s->stats->settled, n[OUTCOME_SETTLED]);
+    atomic_fetch_add(&s->stats->blocked, n[OUTCOME_BLOCKED]);
+    atomic_fetch_add(&s->stats->duplicate, n[OUTCOME_DUPLICATE]);
+    atomic_fetch_add(&s->stats->rejected, n[OUTCOME_REJECTED]);
+    atomic_fetch_add(&s->stats->ignored, n[OUTCOME_IGNORED]);
+    LOG(LOG_DEBUG, "batch_settled", LOG_I("records", b->count), LOG_I("settled", n[OUTCOME_SETTLED]), LOG_I("blocked", n[OUTCOME_BLOCKED]),
+        LOG_I("duplicate", n[OUTCOME_DUPLICATE]), LOG_I("rejected", n[OUTCOME_REJECTED]), LOG_I("ignored", n[OUTCOME_IGNORED]));
+}
+
+static void work_on(struct settler *s, struct batch *b) {
+    struct error err = {0};
+    enum settler_result result = settle_until_known(s, b, &err);
+    atomic_store(&s->closed_before, s->settle.closed_before);
+    if (result == SETTLER_DONE) {
+        count_outcomes(s, b);
+        relay_offer(s->relay, &s->settle.born);
+    }
+    pthread_mutex_lock(&s->lock);
+    s->result = result;
+    s->refused = err;
+    s->state = SLOT_RETURNED;
+    pthread_cond_broadcast(&s->changed);
+    pthread_mutex_unlock(&s->lock);
+}
+
+static void *settler_main(void *arg) {
+    struct settler *s = arg;
+    pthread_mutex_lock(&s->lock);
+    for (;;) {
+        while (s->state != SLOT_FULL && !s->quit)
+            pthread_cond_wait(&s->changed, &s->lock);
+        if (s->quit)
+            break;
+        struct batch *b = s->batch;
+        s->state = SLOT_WORKING;
+        pthread_mutex_unlock(&s->lock);
+        work_on(s, b);
+        pthread_mutex_lock(&s->lock);
+    }
+    pthread_mutex_unlock(&s->lock);
+    return NULL;
+}
+
+static void settler_free(struct settler *s) {
+    seen_clear(&s->settle.told);
+    outbox_list_free(s->settle.born.head);
+    dlt_free(s->settle.dlt);
+    db_free(s->settle.db);
+    pthread_cond_destroy(&s->changed);
+    pthread_mutex_destroy(&s->lock);
+    free(s);
+}
+
+struct settler *settler_start(const struct config *cfg, const struct messages *messages, struct relay *relay, int64_t lease_owner,
+                              struct stats *stats, struct error *err) {
+    struct settler *s = mem_zero(1, sizeof *s);
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_mutex_init(&s->lock, NULL);
+    pthread_cond_init(&s->changed, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    atomic_init(&s->abandoned, false);
+    atomic_init(&s->closed_before, 0);
+    s->relay = relay;
+    s->stats = stats;
+    s->settle = (struct settle){.cfg = cfg, .messages = messages, .lease_owner = lease_owner};
+    s->settle.db = db_new(cfg, DB_READ_COMMITTED);
+    s->settle.dlt = dlt_new(cfg);
+    seen_init(&s->settle.told, TOLD_LIMIT);
+    int rc = pthread_create(&s->thread, NULL, settler_main, s);
+    if (rc == 0)
+        return s;
+    error_set(err, ERROR_INTERNAL, ERROR_STOP, ERROR_NOT_DONE, rc, "settler: thread: %s", strerror(rc));
+    settler_free(s);
+    return NULL;
+}
+
+void settler_put(struct settler *s, struct batch *b) {
+    pthread_mutex_lock(&s->lock);
+    s->batch = b;
+    s->state = SLOT_FULL;
+    pthread_cond_broadcast(&s->changed);
+    pthread_mutex_unlock(&s->lock);
+}
+
+const struct batch *settler_busy_with(const struct settler *s) {
+    return s->batch; /* written by the worker alone */
+}
+
+struct batch *settler_take(struct settler *s, int64_t wait_ms, enum settler_result *result, struct error *err) {
+    if (!s->batch)
+        return NULL;
+    int64_t until = clock_monotonic_ms() + wait_ms;
+    struct timespec ts = {.tv_sec = until / 1000, .tv_nsec = until % 1000 * 1000000};
+    pthread_mutex_lock(&s->lock);
+    while (s->state != SLOT_RETURNED && pthread_cond_timedwait(&s->changed, &s->lock, &ts) == 0)
+        ;
+    struct batch *b = NULL;
+    if (s->state == SLOT_RETURNED) {
+        b = s->batch;
+        *result = s->result;
+        *err = s->refused;
+        s->batch = NULL;
+        s->state = SLOT_EMPTY;
+    }
+    pthread_mutex_unlock(&s->lock);
+    return b;
+}
+
+int32_t settler_closed_before(const struct settler *s) {
+    return atomic_load(&s->closed_before);
+}
+
+void settler_new_assignment(struct settler *s) {
+    seen_clear(&s->settle.told);
+}
+
+void settler_abandon(struct settler *s) {
+    atomic_store(&s->abandoned, true);
+}
+
+void settler_stop(struct settler *s) {
+    if (!s)
+        return;
+    pthread_mutex_lock(&s->lock);
+    s->quit = true;
+    pthread_cond_broadcast(&s->changed);
+    pthread_mutex_unlock(&s->lock);
+    pthread_join(s->thread, NULL);
+    settler_free(s);
+}

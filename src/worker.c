@@ -1,0 +1,405 @@
+/* SPDX-License-Identifier: MIT */
+#include "worker.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "ledger.h"
+#include "log.h"
+#include "worker_internal.h"
+
+#define IDLE_POLL_MS 100
+#define BUSY_POLL_MS 5          /* while a batch is in flight: its offsets are to be stored soon */
+#define REVOKE_DEADLINE_MS 10000 /* others wait for the partitions meanwhile */
+#define CLOSE_DEADLINE_MS 5000
+
+bool worker_out_of_time(const struct worker *w) {
+    return atomic_load(&w->stopping) && clock_monotonic_ms() > atomic_load(&w->stop_deadline_ms);
+}
+
+void worker_report(struct worker *w, const char *event, const struct error *err) {
+    int64_t now = clock_monotonic_ms();
+    if (now < w->next_report_ms)
+        return;
+    w->next_report_ms = now + w->cfg->retry.report_interval_ms;
+    LOG(err->action == ERROR_STOP ? LOG_ERROR : LOG_WARN, event, LOG_I("worker", w->number), LOG_E(err));
+}
+
+static void set_assignment(struct worker *w, struct assignment *a) {
+    pthread_mutex_lock(&w->lock);
+    struct assignment *before = w->assignment;
+    w->assignment = a;
+    pthread_mutex_unlock(&w->lock);
+    assignment_unref(before);
+}
+
+static void drop_carried(struct worker *w) {
+    for (size_t i = 0; i < w->carried_count; i++)
+        rd_kafka_message_destroy(w->carried[i]);
+    w->carried_count = 0;
+}
+
+/* The assignment as a list; `with_offsets` says where each partition starts. Stopped parts are left out. */
+static rd_kafka_topic_partition_list_t *part_list(const struct worker *w, bool with_offsets) {
+    const struct assignment *a = w->assignment;
+    rd_kafka_topic_partition_list_t *list = rd_kafka_topic_partition_list_new((int)a->count + 1);
+    for (size_t i = 0; i < a->count; i++) {
+        if (a->parts[i].stopped)
+            continue;
+        rd_kafka_topic_partition_t *p = rd_kafka_topic_partition_list_add(list, w->cfg->kafka.usage_topic, a->parts[i].id);
+        if (with_offsets)
+            p->offset = a->parts[i].position;
+    }
+    return list;
+}
+
+void worker_store_offsets(struct worker *w, struct batch *b) {
+    if (atomic_load(&b->assignment->lost) || b->assignment != w->assignment || rd_kafka_assignment_lost(w->consumer))
+        return;
+    rd_kafka_topic_partition_list_t *list = rd_kafka_topic_partition_list_new((int)b->span_count + 1);
+    for (size_t i = 0; i < b->span_count; i++) {
+        struct part *p = b->spans[i].part;
+        if (b->spans[i].next <= atomic_load(&p->settled_to))
+            continue; /* stored offsets only grow */
+        atomic_store(&p->settled_to, b->spans[i].next);
+        rd_kafka_topic_partition_list_add(list, w->cfg->kafka.usage_topic, p->id)->offset = b->spans[i].next;
+    }
+    rd_kafka_resp_err_t code = list->cnt ? rd_kafka_offsets_store(w->consumer, list) : RD_KAFKA_RESP_ERR_NO_ERROR;
+    for (int i = 0; i < list->cnt; i++) {
+        if (list->elems[i].err != RD_KAFKA_RESP_ERR_NO_ERROR)
+            code = list->elems[i].err;
+    }
+    if (code != RD_KAFKA_RESP_ERR_NO_ERROR) /* they're read again, and found to be duplicates */
+        LOG(LOG_WARN, "offsets_not_stored", LOG_S("reason", rd_kafka_err2str(code)));
+    rd_kafka_topic_partition_list_destroy(list);
+}
+
+/* Ends the assignment; `settle_first`: what is in flight may still settle, for a while. */
+static void give_up_assignment(struct worker *w, bool settle_first) {
+    struct assignment *a = w->assignment;
+    enum settler_result result;
+    struct error err = {0};
+    if (a && settle_first && settler_busy_with(w->settler)) {
+        struct batch *b = settler_take(w->settler, REVOKE_DEADLINE_MS, &result, &err);
+        if (b && result == SETTLER_DONE)
+            worker_store_offsets(w, b);
+        batch_free(b);
+    }
+    if (a)
+        atomic_store(&a->lost, true);
+    set_assignment(w, NULL);
+    drop_carried(w);
+    w->paused = false;
+    w->to_open = false;
+    w->given_count = 0;
+}
+
+static void on_assign(struct worker *w, const rd_kafka_topic_partition_list_t *parts) {
+    give_up_assignment(w, false);
+    w->given = mem_realloc(w->given, (size_t)parts->cnt * sizeof *w->given);
+    for (int i = 0; i < parts->cnt; i++)
+        w->given[w->given_count++] = parts->elems[i].partition;
+    w->to_open = w->given_count > 0;
+    w->next_open_ms = 0;
+    LOG(LOG_INFO, "partitions_assigned", LOG_I("worker", w->number), LOG_I("partitions", w->given_count));
+}
+
+/* Runs inside the worker's own poll. Nothing is read before the ledger was
+ * claimed, which may take a while: an empty assignment holds the place. */
+static void on_rebalance(rd_kafka_t *rk, rd_kafka_resp_err_t code, rd_kafka_topic_partition_list_t *parts, void *opaque) {
+    struct worker *w = opaque;
+    if (code == RD_KAFKA_RESP_ERR__ASSIGN_PARTITIONS) {
+        on_assign(w, parts);
+        rd_kafka_topic_partition_list_t *none = rd_kafka_topic_partition_list_new(1);
+        rd_kafka_assign(rk, none);
+        rd_kafka_topic_partition_list_destroy(none);
+        return;
+    }
+    bool lost = rd_kafka_assignment_lost(rk);
+    LOG(lost ? LOG_WARN : LOG_INFO, "partitions_revoked", LOG_I("worker", w->number), LOG_I("partitions", parts ? parts->cnt : 0), LOG_B("lost", lost));
+    give_up_assignment(w, code == RD_KAFKA_RESP_ERR__REVOKE_PARTITIONS && !lost);
+    rd_kafka_assign(rk, NULL);
+}
+
+void worker_rejoin(struct worker *w) {
+    give_up_assignment(w, false);
+    rd_kafka_unsubscribe(w->consumer);
+    rd_kafka_topic_partition_list_t *topics = rd_kafka_topic_partition_list_new(1);
+    rd_kafka_topic_partition_list_add(topics, w->cfg->kafka.usage_topic, RD_KAFKA_PARTITION_UA);
+    rd_kafka_subscribe(w->consumer, topics);
+    rd_kafka_topic_partition_list_destroy(topics);
+}
+
+/* Claims the partitions given in the ledger and starts reading them. */
+static void open_assignment(struct worker *w) {
+    int64_t now = clock_monotonic_ms();
+    struct error err = {0};
+    if (!w->to_open || now < w->next_open_ms || settler_busy_with(w->settler))
+        return;
+    struct assignment *a = ledger_claim(w->db, w->consumer, w->cfg, w->given, w->given_count, &err);
+    if (!a) {
+        worker_report(w, "claim_waiting", &err);
+        w->next_open_ms = now + w->cfg->retry.interval_ms;
+        return;
+    }
+    settler_new_assignment(w->settler);
+    set_assignment(w, a);
+    w->to_open = false;
+    rd_kafka_topic_partition_list_t *list = part_list(w, true);
+    rd_kafka_resp_err_t code = rd_kafka_assign(w->consumer, list);
+    rd_kafka_topic_partition_list_destroy(list);
+    if (code != RD_KAFKA_RESP_ERR_NO_ERROR) {
+        kafka_error(code, "assign", NULL, &err);
+        worker_report(w, "claim_waiting", &err);
+        worker_rejoin(w);
+    }
+}
+
+void worker_resume(struct worker *w) {
+    if (!w->paused)
+        return;
+    w->paused = false;
+    rd_kafka_topic_partition_list_t *list = part_list(w, false);
+    rd_kafka_resume_partitions(w->consumer, list);
+    rd_kafka_topic_partition_list_destroy(list);
+}
+
+static void carry(struct worker *w, rd_kafka_message_t *m) {
+    if (w->carried_count == w->carried_capacity) {
+        w->carried_capacity = w->carried_capacity ? w->carried_capacity * 2 : 16;
+        w->carried = mem_realloc(w->carried, w->carried_capacity * sizeof *w->carried);
+    }
+    w->carried[w->carried_count++] = m;
+}
+
+void worker_keep_alive(struct worker *w, int64_t ms) {
+    int64_t until = clock_monotonic_ms() + ms;
+    do {
+        if (w->assignment && !w->paused) {
+            rd_kafka_topic_partition_list_t *list = part_list(w, false);
+            rd_kafka_pause_partitions(w->consumer, list);
+            rd_kafka_topic_partition_list_destroy(list);
+            w->paused = true;
+        }
+        int64_t left = until - clock_monotonic_ms();
+        rd_kafka_message_t *m = rd_kafka_consumer_poll(w->consumer, left <= 0 ? 0 : left < 50 ? (int)left : 50);
+        if (m)
+            carry(w, m); /* under way when it was paused */
+    } while (clock_monotonic_ms() < until && !worker_out_of_time(w));
+}
+
+static rd_kafka_message_t *next_message(struct worker *w, size_t *taken, int timeout_ms) {
+    if (*taken < w->carried_count)
+        return w->carried[(*taken)++];
+    if (w->carried_count)
+        w->carried_count = *taken = 0;
+    return rd_kafka_consumer_poll(w->consumer, timeout_ms);
+}
+
+static bool key_is_family(const rd_kafka_message_t *m, int64_t family) {
+    char digits[24];
+    struct buf b = {.data = digits, .cap = sizeof digits};
+    buf_i64(&b, family);
+    return m->key_len == b.len && memcmp(m->key, digits, b.len) == 0;
+}
+
+/* Something other than a record. */
+static void handle_event(struct worker *w, struct batch *b, const rd_kafka_message_t *m) {
+    struct part *p = w->assignment && m->rkt ? assignment_part(w->assignment, m->partition) : NULL;
+    if (m->err == RD_KAFKA_RESP_ERR__PARTITION_EOF) {
+        if (p && b && m->offset > p->position)
+            batch_advance(b, p, m->offset); /* what lies before the end and isn't a record */
+        return;
+    }
+    struct error err = {0};
+    kafka_error(m->err, "consume", rd_kafka_message_errstr(m), &err);
+    if (m->err == RD_KAFKA_RESP_ERR__AUTO_OFFSET_RESET && p) {
+        LOG(LOG_ERROR, "partition_stopped", LOG_S("topic", w->cfg->kafka.usage_topic), LOG_I("partition", p->id), LOG_I("position", p->position),
+            LOG_S("reason", "the offset to read is not in the log"), LOG_E(&err));
+        p->stopped = true;
+        return;
+    }
+    worker_report(w, "consume_failed", &err);
+}
+
+/* Takes over the message. */
+static void take_message(struct worker *w, struct batch *b, rd_kafka_message_t *m, const struct event_limits *limits) {
+    struct part *p = m->err == RD_KAFKA_RESP_ERR_NO_ERROR ? assignment_part(b->assignment, m->partition) : NULL;
+    if (!p || m->offset < p->position || p->stopped) {
+        if (m->err != RD_KAFKA_RESP_ERR_NO_ERROR)
+            handle_event(w, b, m);
+        rd_kafka_message_destroy(m);
+        return;
+    }
+    batch_add(b, p, m, limits);
+    const struct batch_event *e = &b->events[b->count - 1];
+    if (e->parsed && !key_is_family(m, e->usage.family_id))
+        atomic_fetch_add(&w->shared.stats->misplaced_key, 1);
+}
+
+/* Reads a batch: until it's full, or a while after its first record. NULL when
+ * there was nothing, or the assignment was lost meanwhile. */
+static struct batch *fill(struct worker *w) {
+    const struct event_limits limits = {
+        .max_bytes = (size_t)w->cfg->event.max_bytes,
+        .max_future_ms = w->cfg->event.max_future_ms,
+        .max_past_months = (int)w->cfg->event.max_past_months,
+        .closed_before = settler_closed_before(w->settler),
+    };
+    struct batch *b = batch_new(w->assignment);
+    int64_t until = 0;
+    size_t taken = 0;
+    while ((int64_t)b->count < w->cfg->batch.max_records && (int64_t)b->bytes < w->cfg->batch.max_bytes) {
+        int64_t wait = until ? until - clock_monotonic_ms() : settler_busy_with(w->settler) ? BUSY_POLL_MS : IDLE_POLL_MS;
+        rd_kafka_message_t *m = next_message(w, &taken, wait > 0 ? (int)wait : 0);
+        if (w->assignment != b->assignment) { /* a rebalance ran inside the poll */
+            if (m)
+                rd_kafka_message_destroy(m);
+            batch_free(b);
+            return NULL;
+        }
+        if (m)
+            take_message(w, b, m, &limits);
+        if (!until && b->count)
+            until = clock_monotonic_ms() + w->cfg->batch.linger_ms;
+        if (!m && (wait <= 0 || !until))
+            break;
+    }
+    /* carried messages that didn't fit stay, in order */
+    if (taken) {
+        memmove(w->carried, w->carried + taken, (w->carried_count - taken) * sizeof *w->carried);
+        w->carried_count -= taken;
+    }
+    if (b->span_count)
+        return b;
+    batch_free(b);
+    return NULL;
+}
+
+static void poll_unassigned(struct worker *w) {
+    rd_kafka_message_t *m = rd_kafka_consumer_poll(w->consumer, w->to_open ? BUSY_POLL_MS : IDLE_POLL_MS);
+    if (!m)
+        return;
+    if (m->err != RD_KAFKA_RESP_ERR_NO_ERROR)
+        handle_event(w, NULL, m);
+    rd_kafka_message_destroy(m);
+}
+
+static void work(struct worker *w) {
+    while (!atomic_load(&w->stopping)) {
+        bool free_slot = pipeline_collect(w, 0);
+        if (w->to_open && !free_slot) {
+            pipeline_drain(w);
+            continue;
+        }
+        open_assignment(w);
+        if (!w->assignment) {
+            poll_unassigned(w);
+            continue;
+        }
+        worker_resume(w);
+        struct batch *b = fill(w);
+        if (b)
+            pipeline_process(w, b);
+    }
+    pipeline_drain(w);
+}
+
+static void close_consumer(struct worker *w) {
+    give_up_assignment(w, true);
+    if (w->consumer)
+        kafka_consumer_close(w->consumer, CLOSE_DEADLINE_MS);
+    w->consumer = NULL;
+}
+
+static void *worker_main(void *arg) {
+    struct worker *w = arg;
+    work(w);
+    close_consumer(w);
+    pthread_mutex_lock(&w->lock);
+    w->done = true;
+    pthread_cond_broadcast(&w->changed);
+    pthread_mutex_unlock(&w->lock);
+    return NULL;
+}
+
+static void worker_free(struct worker *w) {
+    settler_stop(w->settler);
+    if (w->consumer)
+        rd_kafka_destroy(w->consumer);
+    decider_free(w->decider);
+    warmer_free(w->warmer);
+    redis_free(w->redis);
+    db_free(w->db);
+    assignment_unref(w->assignment);
+    free(w->given);
+    free(w->carried);
+    pthread_cond_destroy(&w->changed);
+    pthread_mutex_destroy(&w->lock);
+    free(w);
+}
+
+static bool worker_make(struct worker *w, struct error *err) {
+    const struct worker_shared *s = &w->shared;
+    w->redis = redis_new(w->cfg);
+    w->db = db_new(w->cfg, DB_REPEATABLE_READ);
+    w->decider = decider_new(w->cfg, w->redis);
+    w->warmer = warmer_new(w->cfg, w->db, w->redis);
+    w->settler = settler_start(w->cfg, s->messages, s->relay, s->lease_owner, s->stats, err);
+    if (!w->settler)
+        return false;
+    w->consumer = kafka_consumer_new(w->cfg, on_rebalance, w, err);
+    if (!w->consumer)
+        return false;
+    worker_rejoin(w);
+    int rc = pthread_create(&w->thread, NULL, worker_main, w);
+    return rc == 0 || error_set(err, ERROR_INTERNAL, ERROR_STOP, ERROR_NOT_DONE, rc, "worker: thread: %s", strerror(rc));
+}
+
+struct worker *worker_start(const struct worker_shared *shared, int number, struct error *err) {
+    struct worker *w = mem_zero(1, sizeof *w);
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_mutex_init(&w->lock, NULL);
+    pthread_cond_init(&w->changed, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    atomic_init(&w->stopping, false);
+    atomic_init(&w->stop_deadline_ms, 0);
+    w->shared = *shared;
+    w->cfg = shared->cfg;
+    w->number = number;
+    if (worker_make(w, err))
+        return w;
+    worker_free(w);
+    return NULL;
+}
+
+void worker_stop(struct worker *w, int64_t deadline_ms) {
+    atomic_store(&w->stop_deadline_ms, deadline_ms);
+    atomic_store(&w->stopping, true);
+}
+
+bool worker_join(struct worker *w, int64_t deadline_ms) {
+    struct timespec ts = {.tv_sec = deadline_ms / 1000, .tv_nsec = deadline_ms % 1000 * 1000000};
+    pthread_mutex_lock(&w->lock);
+    while (!w->done && pthread_cond_timedwait(&w->changed, &w->lock, &ts) == 0)
+        ;
+    bool done = w->done;
+    pthread_mutex_unlock(&w->lock);
+    if (!done)
+        return false;
+    pthread_join(w->thread, NULL);
+    worker_free(w);
+    return true;
+}
+
+int64_t worker_settled_to(struct worker *w, int32_t partition) {
+    pthread_mutex_lock(&w->lock);
+    struct part *p = w->assignment ? assignment_part(w->assignment, partition) : NULL;
+    int64_t to = p ? atomic_load(&p->settled_to) : -1;
+    pthread_mutex_unlock(&w->lock);
+    return to;
+}
