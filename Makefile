@@ -15,6 +15,8 @@ LIB_LIBS := $(shell pkg-config --libs $(PKGS) 2>/dev/null)
 ALL_CFLAGS = $(BASE_CFLAGS) $(if $(SANITIZE),$(SANITIZE),$(HARDEN)) $(LIB_CFLAGS) $(CFLAGS)
 ALL_LDFLAGS = -pthread $(if $(SANITIZE),$(SANITIZE),$(HARDEN_LD)) $(LDFLAGS)
 ALL_LIBS = $(LIB_LIBS) $(LIBS)
+# One short line a file; V=1 shows the commands.
+Q = $(if $(V),,@echo "  $(if $(filter %.o,$@),CC,LD)  $@";)
 
 # main.c wires; everything else is linked into the tests too.
 SRCS := $(filter-out src/main.c,$(wildcard src/*.c))
@@ -34,10 +36,10 @@ deps: ## install the Debian packages that are missing
 	@sh scripts/deps.sh all
 
 $(BUILD)/tallyd: $(BUILD)/obj/main.o $(OBJS)
-	$(CC) $(ALL_LDFLAGS) -o $@ $^ $(ALL_LIBS)
+	$(Q)$(CC) $(ALL_LDFLAGS) -o $@ $^ $(ALL_LIBS)
 
 $(BUILD)/obj/%.o: src/%.c | $(BUILD)/obj
-	$(CC) $(ALL_CFLAGS) -c -o $@ $<
+	$(Q)$(CC) $(ALL_CFLAGS) -c -o $@ $<
 
 $(BUILD)/obj/main.o: ALL_CFLAGS += -DTALLYD_VERSION='"$(VERSION)"'
 
@@ -46,13 +48,27 @@ $(BUILD)/obj/embedded.c: scripts/embed.sh $(EMBED) | $(BUILD)/obj
 	sh scripts/embed.sh $(EMBED) > $@.tmp && mv $@.tmp $@
 
 $(BUILD)/obj/embedded.o: $(BUILD)/obj/embedded.c
-	$(CC) $(ALL_CFLAGS) -c -o $@ $<
+	$(Q)$(CC) $(ALL_CFLAGS) -c -o $@ $<
 
 $(BUILD)/test/test_%: test/unit/test_%.c $(OBJS) | $(BUILD)/test
-	$(CC) $(ALL_CFLAGS) -Itest/unit $(shell pkg-config --cflags check) $(ALL_LDFLAGS) -o $@ $< $(filter %.o,$^) $(shell pkg-config --libs check) $(ALL_LIBS)
+	$(Q)$(CC) $(ALL_CFLAGS) -Itest/unit $(shell pkg-config --cflags check) $(ALL_LDFLAGS) -o $@ $< $(filter %.o,$^) $(shell pkg-config --libs check) $(ALL_LIBS)
+
+# The stack's tools stand alone: it must start while src/ doesn't compile.
+$(BUILD)/test/freeport $(BUILD)/test/ktool $(BUILD)/test/probe_kafka: $(BUILD)/test/%: test/tool/%.c | $(BUILD)/test
+	$(Q)$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) -o $@ $< $(shell pkg-config --libs rdkafka)
+
+# The scenario runner judges by itself: of src/ it takes the buffer only.
+SUPPORT := $(patsubst test/support/%.c,$(BUILD)/obj/support/%.o,$(wildcard test/support/*.c))
+
+$(BUILD)/obj/support/%.o: test/support/%.c
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(ALL_CFLAGS) -c -o $@ $<
+
+$(BUILD)/test/scenario: test/tool/scenario.c $(SUPPORT) $(OBJS) | $(BUILD)/test
+	$(Q)$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) -o $@ $< $(filter %.o,$^) $(ALL_LIBS)
 
 $(BUILD)/test/%: test/tool/%.c $(OBJS) | $(BUILD)/test
-	$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) -o $@ $< $(filter %.o,$^) $(ALL_LIBS)
+	$(Q)$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) -o $@ $< $(filter %.o,$^) $(ALL_LIBS)
 
 $(BUILD)/obj $(BUILD)/test:
 	@mkdir -p $@
@@ -60,4 +76,4 @@ $(BUILD)/obj $(BUILD)/test:
 clean: ## remove what was built
 	rm -rf $(BUILD) build-*
 
--include $(wildcard $(BUILD)/obj/*.d $(BUILD)/test/*.d)
+-include $(wildcard $(BUILD)/obj/*.d $(BUILD)/obj/support/*.d $(BUILD)/test/*.d)

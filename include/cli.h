@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: MIT */
+/* The commands. Each gets its own arguments (argv[0] is the command's name) and
+ * returns the process's exit code. */
+#ifndef TALLYD_CLI_H
+#define TALLYD_CLI_H
+
+#include "config.h"
+#include "error.h"
+
+enum exit_code {
+    EXIT_OK = 0,
+    EXIT_INTERNAL = 1,
+    EXIT_USAGE = 2,
+    EXIT_CONFIG = 3,
+    EXIT_KAFKA = 4,
+    EXIT_REDIS = 5,
+    EXIT_MYSQL = 6,
+    EXIT_SCHEMA = 7,   /* the database isn't migrated */
+    EXIT_DEADLINE = 8, /* the shutdown deadline passed; nothing is lost by it */
+};
+
+int cli_run(int argc, char **argv);
+int cli_migrate(int argc, char **argv);
+
+/* `tallyd COMMAND: what: why (what to do)` on standard error; `hint` may be NULL. */
+void cli_error(const char *command, const char *what, const char *why, const char *hint);
+/* The exit code for an error. */
+int cli_exit_code(const struct error *err);
+/* Loads the configuration, sets the zone and the log level; NULL after a message. */
+struct config *cli_config(const char *command, const char *path);
+
+#endif

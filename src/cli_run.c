@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: MIT */
+#include <getopt.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "cli.h"
+#include "drain.h"
+#include "embedded.h"
+#include "kafka.h"
+#include "log.h"
+#include "migrate.h"
+#include "mysql_db.h"
+#include "redis.h"
+#include "relay.h"
+#include "worker.h"
+
+#define TICK_MS 100
+#define DRAIN_CHECK_MS 200
+#define PROGRESS_MS 10000
+#define LAST_WORDS_MS 500 /* left of the deadline for saying so and exiting */
+
+/* A running daemon; main starts it top down and ends it bottom up. */
+struct daemon {
+    struct config *cfg;
+    struct messages *messages;
+    struct stats stats;
+    struct relay *relay;
+    struct worker **workers;
+    size_t worker_count;
+    struct drain *drain;
+    int64_t started_ms;
+};
+
+static bool check_mysql(const struct config *cfg, bool *migrated, struct error *err) {
+    size_t missing = 0;
+    struct db *db = db_new(cfg, DB_READ_COMMITTED);
+    bool ok = migrate_missing(db, &missing, err);
+    db_free(db);
+    *migrated = missing == 0;
+    return ok;
+}
+
+/* An eviction policy other than noeviction takes counters away under pressure. */
+static bool check_redis(const struct config *cfg, struct error *err) {
+    char policy[40];
+    struct redis *r = redis_new(cfg);
+    bool ok = redis_ensure(r, err) && redis_config_get(r, "maxmemory-policy", policy, sizeof policy, err);
+    redis_free(r);
+    if (ok && policy[0] && strcmp(policy, "noeviction") != 0)
+        return error_set(err, ERROR_REDIS, ERROR_STOP, ERROR_NOT_DONE, 0, "redis: maxmemory-policy is %s, must be noeviction", policy);
+    return ok;
+}
+
+/* Every dependency answers and fits, or a message and an exit code say which doesn't. */
+static int check_dependencies(const struct config *cfg) {
+    struct error err = {0};
+    bool migrated = false;
+    if (!check_mysql(cfg, &migrated, &err)) {
+        cli_error("run", "mysql", err.text, NULL);
+        return cli_exit_code(&err);
+    }
+    if (!migrated) {
+        cli_error("run", "mysql", "the database lacks migrations", "run `tallyd migrate -c FILE`");
+        return EXIT_SCHEMA;
+    }
+    if (!check_redis(cfg, &err)) {
+        cli_error("run", "redis", err.text, NULL);
+        return EXIT_REDIS;
+    }
+    return EXIT_OK;
+}
+
+static struct messages *load_messages(const struct config *cfg, struct error *err) {
+    char path[64];
+    snprintf(path, sizeof path, "config/messages.%s.yaml", cfg->locale);
+    const struct embedded_file *f = embedded_find(path);
+    if (!f) {
+        error_set(err, ERROR_CONFIG, ERROR_STOP, ERROR_NOT_DONE, 0, "locale: no catalogue %s", path);
+        return NULL;
+    }
+    return messages_parse(path, f->data, f->len, err);
+}
+
+static bool daemon_start(struct daemon *d, bool until_drained, struct error *err) {
+    int64_t lease_owner = 0;
+    while (getrandom(&lease_owner, sizeof lease_owner, 0) != (ssize_t)sizeof lease_owner || (lease_owner &= INT64_MAX) == 0)
+        ;
+    d->messages = load_messages(d->cfg, err);
+    if (!d->messages || (until_drained && !(d->drain = drain_new(d->cfg, err))))
+        return false;
+    d->relay = relay_start(d->cfg, lease_owner, &d->stats, err);
+    if (!d->relay)
+        return false;
+    const struct worker_shared shared = {
+        .cfg = d->cfg, .messages = d->messages, .relay = d->relay, .stats = &d->stats, .lease_owner = lease_owner};
+    d->workers = mem_zero((size_t)d->cfg->workers, sizeof *d->workers);
+    for (int i = 0; i < d->cfg->workers; i++) {
+        d->workers[i] = worker_start(&shared, i, err);
+        if (!d->workers[i])
+            return false;
+        d->worker_count++;
+    }
+    return true;
+}
+
+/* Stops and frees everything. False when something didn't end in time: it's left as it is. */
+static bool daemon_stop(struct daemon *d) {
+    int64_t deadline = clock_monotonic_ms() + d->cfg->shutdown.deadline_ms;
+    int64_t settle_until = deadline - (d->cfg->shutdown.deadline_ms / 4 < 5000 ? d->cfg->shutdown.deadline_ms / 4 : 5000);
+    bool ended = true;
+    for (size_t i = 0; i < d->worker_count; i++)
+        worker_stop(d->workers[i], settle_until);
+    for (size_t i = 0; i < d->worker_count; i++)
+        ended = worker_join(d->workers[i], deadline - LAST_WORDS_MS) && ended;
+    if (d->relay) {
+        relay_stop(d->relay);
+        ended = relay_join(d->relay, deadline - LAST_WORDS_MS) && ended;
+    }
+    if (!ended)
+        return false;
+    free(d->workers);
+    drain_free(d->drain);
+    messages_free(d->messages);
+    return true;
+}
+
+static void log_progress(const struct daemon *d, const char *event) {
+    const struct stats *s = &d->stats;
+    LOG(LOG_INFO, event, LOG_I("settled", s->settled), LOG_I("blocked", s->blocked), LOG_I("duplicate", s->duplicate),
+        LOG_I("rejected", s->rejected), LOG_I("ignored", s->ignored), LOG_I("batches", s->batches), LOG_I("came_back", s->came_back),
+        LOG_I("redecided", s->redecided), LOG_I("warmed", s->warmed), LOG_I("lock_retries", s->lock_retries), LOG_I("refused", s->refused),
+        LOG_I("fenced", s->fenced), LOG_I("misplaced_key", s->misplaced_key), LOG_I("published", s->published),
+        LOG_I("publish_failed", s->publish_failed), LOG_I("log_lines_lost", log_lost()), LOG_I("uptime_ms", clock_monotonic_ms() - d->started_ms));
+}
+
+static bool drained(struct daemon *d, int64_t *next_check) {
+    int64_t now = clock_monotonic_ms();
+    bool done = false;
+    struct error err = {0};
+    if (!d->drain || now < *next_check)
+        return false;
+    if (!drain_check(d->drain, d->workers, d->worker_count, &done, &err))
+        LOG(LOG_WARN, "drain_check_waiting", LOG_E(&err));
+    *next_check = now + DRAIN_CHECK_MS;
+    return done;
+}
+
+/* Waits for a signal or for the end of the work. */
+static void daemon_wait(struct daemon *d, const sigset_t *signals) {
+    const struct timespec tick = {.tv_nsec = TICK_MS * 1000000L};
+    int64_t next_progress = d->started_ms + PROGRESS_MS, next_check = 0;
+    for (;;) {
+        int signal = sigtimedwait(signals, NULL, &tick);
+        if (signal > 0) {
+            LOG(LOG_INFO, "stopping", LOG_S("reason", strsignal(signal)));
+            return;
+        }
+        if (drained(d, &next_check)) {
+            LOG(LOG_INFO, "stopping", LOG_S("reason", "drained"));
+            return;
+        }
+        if (clock_monotonic_ms() >= next_progress) {
+            log_progress(d, "progress");
+            next_progress += PROGRESS_MS;
+        }
+    }
+}
+
+/* While shutting down: a second signal ends the process at once; nothing is lost by that. */
+static void exit_on_signal(int signal) {
+    _exit(128 + signal);
+}
+
+static void arm_second_signal(const sigset_t *signals) {
+    struct sigaction action = {.sa_handler = exit_on_signal};
+    sigaction(SIGTERM, &action, NULL);
+    sigaction(SIGINT, &action, NULL);
+    pthread_sigmask(SIG_UNBLOCK, signals, NULL);
+}
+
+static int run_daemon(struct config *cfg, bool until_drained) {
+    struct error err = {0};
+    struct daemon d = {.cfg = cfg, .started_ms = clock_monotonic_ms()};
+    sigset_t signals;
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGTERM);
+    sigaddset(&signals, SIGINT);
+    pthread_sigmask(SIG_BLOCK, &signals, NULL); /* before any thread: they inherit the mask */
+    signal(SIGPIPE, SIG_IGN);
+    bool started = daemon_start(&d, until_drained, &err);
+    if (started) {
+        LOG(LOG_INFO, "started", LOG_S("group_id", cfg->kafka.group_id), LOG_S("topic", cfg->kafka.usage_topic), LOG_I("workers", cfg->workers),
+            LOG_S("librdkafka", rd_kafka_version_str()));
+        daemon_wait(&d, &signals);
+    } else {
+        cli_error("run", error_area_name(err.area), err.text, NULL);
+    }
+    arm_second_signal(&signals);
+    bool ended = daemon_stop(&d);
+    log_progress(&d, "stopped");
+    if (!ended) {
+        LOG(LOG_ERROR, "deadline_passed", LOG_I("deadline_ms", cfg->shutdown.deadline_ms));
+        _exit(EXIT_DEADLINE); /* threads still use everything */
+    }
+    return started ? EXIT_OK : cli_exit_code(&err);
+}
+
+int cli_run(int argc, char **argv) {
+    static const struct option options[] = {
+        {"config", required_argument, NULL, 'c'}, {"until-drained", no_argument, NULL, 'd'}, {0}};
+    const char *path = NULL;
+    bool until_drained = false;
+    int c;
+    while ((c = getopt_long(argc, argv, "c:", options, NULL)) != -1) {
+        if (c == 'c')
+            path = optarg;
+        else if (c == 'd')
+            until_drained = true;
+        else
+            return EXIT_USAGE;
+    }
+    if (!path || optind < argc) {
+        cli_error("run", "usage", "tallyd run -c FILE [--until-drained]", NULL);
+        return EXIT_USAGE;
+    }
+    struct config *cfg = cli_config("run", path);
+    if (!cfg)
+        return EXIT_CONFIG;
+    log_init(STDOUT_FILENO, cfg->log_level);
+    int code = check_dependencies(cfg);
+    if (code == EXIT_OK)
+        code = run_daemon(cfg, until_drained);
+    config_free(cfg);
+    return code;
+}
