@@ -60,6 +60,19 @@ static bool is_decided(const struct batch_event *e) {
     return batch_event_live(e) && e->decided;
 }
 
+/* In the order of the table's key; of several for the same alert, the first event's stays. */
+static void sort_and_keep_first(struct calls *c) {
+    size_t n = 0;
+    qsort(c->items, c->count, sizeof *c->items, by_alert);
+    for (size_t i = 0; i < c->count; i++) {
+        if (n && same_alert(&c->items[n - 1], &c->items[i]))
+            free(c->items[i].alert);
+        else
+            c->items[n++] = c->items[i];
+    }
+    c->count = n;
+}
+
 /* What the batch's decisions call for and this worker hasn't seen in alert_state. */
 static void collect(struct calls *out, const struct settle *s, const struct batch *b) {
     struct buf name = {0}, seen = {0};
@@ -78,15 +91,7 @@ static void collect(struct calls *out, const struct settle *s, const struct batc
     }
     buf_free(&name);
     buf_free(&seen);
-    qsort(out->items, out->count, sizeof *out->items, by_alert);
-    size_t n = 0;
-    for (size_t i = 0; i < out->count; i++) {
-        if (n && same_alert(&out->items[n - 1], &out->items[i]))
-            free(out->items[i].alert);
-        else
-            out->items[n++] = out->items[i];
-    }
-    out->count = n;
+    sort_and_keep_first(out);
 }
 
 static void append_key(struct settle *s, struct buf *sql, const struct call *c, const char *alert) {
@@ -154,10 +159,10 @@ static bool insert_states(struct settle *s, struct calls *calls, const char *now
     return ok && (affected == (int64_t)calls->count || find_told(s, calls, err));
 }
 
-/* A threshold that is told also marks the higher ones as told, without a notification. */
+/* A threshold that is told also marks the higher ones as told, without a
+ * notification. Where two of a batch mark the same one, the earlier event does. */
 static bool mark_higher(struct settle *s, const struct calls *calls, const char *now, struct error *err) {
-    struct buf sql = {0};
-    size_t n = 0;
+    struct calls marks = {.items = mem_alloc(calls->count * s->cfg->threshold_count * sizeof *marks.items)};
     for (size_t i = 0; i < calls->count; i++) {
         const struct call *c = &calls->items[i];
         for (size_t k = 0; c->told && c->event->decision.status == STATUS_WARNING && k < s->cfg->threshold_count; k++) {
@@ -165,13 +170,19 @@ static bool mark_higher(struct settle *s, const struct calls *calls, const char 
             if (s->cfg->thresholds[k] <= c->event->decision.threshold)
                 continue;
             snprintf(alert, sizeof alert, "THRESHOLD:%d", s->cfg->thresholds[k]);
-            buf_str(&sql, n++ ? "," : STATE_INSERT);
-            append_state_row(s, &sql, c, alert, now);
+            marks.items[marks.count++] = (struct call){.event = c->event, .index = c->index, .alert = mem_strdup(alert)};
         }
     }
+    sort_and_keep_first(&marks);
+    struct buf sql = {0};
+    for (size_t i = 0; i < marks.count; i++) {
+        buf_str(&sql, i ? "," : STATE_INSERT);
+        append_state_row(s, &sql, &marks.items[i], marks.items[i].alert, now);
+    }
     buf_str(&sql, STATE_KEEP);
-    bool ok = n == 0 || db_exec(s->db, &sql, NULL, err);
+    bool ok = marks.count == 0 || db_exec(s->db, &sql, NULL, err);
     buf_free(&sql);
+    calls_free(&marks);
     return ok;
 }
 
