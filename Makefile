@@ -25,7 +25,7 @@ EMBED := $(wildcard lua/*.lua migrations/*.sql config/messages.*.yaml)
 UNIT := $(patsubst test/unit/%.c,$(BUILD)/test/%,$(wildcard test/unit/test_*.c))
 TOOLS := $(patsubst test/tool/%.c,$(BUILD)/test/%,$(wildcard test/tool/*.c))
 
-.PHONY: all help deps test unit scenario bench lint format format-check clean install stack asan tsan
+.PHONY: all help deps tests test unit scenario lint lint-run format format-check clean asan tsan
 
 all: $(BUILD)/tallyd ## build the binary (default)
 
@@ -72,6 +72,52 @@ $(BUILD)/test/%: test/tool/%.c $(OBJS) | $(BUILD)/test
 
 $(BUILD)/obj $(BUILD)/test:
 	@mkdir -p $@
+
+tests: $(BUILD)/tallyd $(UNIT) $(TOOLS)
+
+# pkg-config is asked while this file is read, so what needs the packages runs
+# in a second make, after they are there.
+test: ## install what is missing, build, and run every test on a private stack
+	@sh scripts/deps.sh test
+	@$(MAKE) --no-print-directory -j2 tests
+	@sh scripts/test.sh
+
+unit: tests ## the unit suites alone
+	@sh scripts/test.sh unit
+
+scenario: ## run one scenario folder on a stack of its own: make scenario DIR=test/scenarios/bulk
+	@sh scripts/deps.sh test
+	@$(MAKE) --no-print-directory -j2 $(BUILD)/tallyd $(TOOLS)
+	@sh scripts/scenario.sh $(if $(PARTITIONS),--partitions $(PARTITIONS)) "$(DIR)"
+
+C_FILES := $(wildcard src/*.c src/*.h include/*.h test/unit/*.c test/unit/*.h test/tool/*.c test/support/*.c test/support/*.h)
+
+lint: ## clang build, clang-tidy, cppcheck, formatting, shellcheck: warnings are errors
+	@sh scripts/deps.sh lint
+	@$(MAKE) --no-print-directory lint-run
+
+lint-run: format-check
+	@$(MAKE) --no-print-directory -j2 BUILD=build-clang CC=clang tests
+	@sh scripts/lint.sh $(filter-out -MMD -MP -Werror,$(BASE_CFLAGS)) $(LIB_CFLAGS) $(shell pkg-config --cflags check 2>/dev/null) \
+		-Itest/unit -Itest/support -DTALLYD_VERSION=1
+	@echo lint: clean
+
+format: ## put every C file into the project's format
+	clang-format -i $(C_FILES)
+
+format-check:
+	@clang-format --dry-run -Werror $(C_FILES)
+
+SAN_COMMON = -fno-sanitize-recover=all
+asan: ## the tests under AddressSanitizer and UBSan
+	@sh scripts/deps.sh test
+	@$(MAKE) --no-print-directory -j2 BUILD=build-asan SANITIZE='-fsanitize=address,undefined $(SAN_COMMON) -Wno-format-truncation' tests
+	@TALLYD_BUILD=build-asan sh scripts/test.sh $(or $(WHAT),short)
+
+tsan: ## the tests under ThreadSanitizer
+	@sh scripts/deps.sh test
+	@$(MAKE) --no-print-directory -j2 BUILD=build-tsan SANITIZE='-fsanitize=thread $(SAN_COMMON)' tests
+	@TALLYD_BUILD=build-tsan TSAN_OPTIONS="suppressions=$(CURDIR)/test/tsan.supp $$TSAN_OPTIONS" sh scripts/test.sh $(or $(WHAT),short)
 
 clean: ## remove what was built
 	rm -rf $(BUILD) build-*

@@ -17,9 +17,10 @@
 struct part {
     int32_t id;
     /* owned by the worker */
-    int64_t position;     /* offset of the next record to take into a batch */
-    int64_t replay_below; /* the ledger's next_offset on assignment: ids of records below it are likely known */
-    bool stopped;         /* not read: its log and the ledger disagree */
+    int64_t position; /* offset of the next record to take into a batch */
+    int64_t
+        replay_below; /* the ledger's next_offset on assignment: ids of records below it are likely known */
+    bool stopped;     /* not read: its log and the ledger disagree */
     /* owned by whoever owns the batch in flight */
     int64_t batch_no;    /* the ledger's */
     int64_t next_offset; /* the ledger's: records below it are counted already */
@@ -58,16 +59,16 @@ struct decision {
     enum decision_status status;
     int threshold; /* for STATUS_WARNING */
     bool allowed;
-    bool duplicate;      /* a cached result: look the id up before it counts */
-    bool should_notify;  /* what Redis' mark said; saves work, decides nothing */
+    bool duplicate;     /* a cached result: look the id up before it counts */
+    bool should_notify; /* what Redis' mark said; saves work, decides nothing */
     int64_t total_bytes;
-    int64_t remaining_bytes;    /* after */
-    int64_t monthly_used_bytes; /* after */
+    int64_t remaining_bytes;     /* after */
+    int64_t monthly_used_bytes;  /* after */
     int64_t monthly_limit_bytes; /* -1: none */
 };
 
 enum outcome {
-    OUTCOME_OPEN,      /* nothing known yet, or decided and not settled */
+    OUTCOME_OPEN, /* nothing known yet, or decided and not settled */
     OUTCOME_IGNORED,
     OUTCOME_REJECTED,  /* `why` says the reason; stands once its DLT record is acknowledged */
     OUTCOME_DUPLICATE, /* known with the same family, customer and bytes */
@@ -84,14 +85,14 @@ struct batch_event {
     int64_t offset;
     int64_t record_ts_ms;
     enum outcome outcome;
-    bool parsed;        /* a usage event that passed rules 1-7 */
-    bool decided;       /* `decision` is valid */
-    bool looked_up;     /* the id isn't in MySQL, as of the last look */
+    bool parsed;    /* a usage event that passed rules 1-7 */
+    bool decided;   /* `decision` is valid */
+    bool looked_up; /* the id isn't in MySQL, as of the last look */
     bool dlt_acked;
     struct event_reason why;
-    bool has_twin;      /* it is the first of an id that comes again in this batch */
-    size_t twin_of;     /* index of the id's first occurrence in this batch, or EVENT_NO_TWIN */
-    size_t group;       /* index into groups, for parsed events */
+    bool has_twin;  /* it is the first of an id that comes again in this batch */
+    size_t twin_of; /* index of the id's first occurrence in this batch, or EVENT_NO_TWIN */
+    size_t group;   /* index into groups, for parsed events */
     struct decision decision;
     /* the row that holds this id, once an ID_CONFLICT or duplicate was found by looking up */
     bool has_known;
@@ -132,7 +133,8 @@ struct batch {
 struct batch *batch_new(struct assignment *a);
 void batch_free(struct batch *b);
 /* Adds a record (takes over `msg`) and parses it. Offsets it skips count as gap. */
-void batch_add(struct batch *b, struct part *part, rd_kafka_message_t *msg, const struct event_limits *limits);
+void batch_add(struct batch *b, struct part *part, rd_kafka_message_t *msg,
+               const struct event_limits *limits);
 /* Notes that the partition holds no record below `next` that the batch hasn't. */
 void batch_advance(struct batch *b, struct part *part, int64_t next);
 /* Links repeated ids and groups the parsed events by family and month. Call once, when it's full. */

@@ -39,6 +39,7 @@ void decide_thresholds_text(struct buf *out, const struct config *cfg);
 void decide_cuts_text(struct buf *out, const struct config *cfg, int64_t total_bytes);
 
 /* Reads the script's text reply into `out`. False when it isn't of the documented form. */
-bool decide_parse_reply(const char *text, size_t len, struct decision *out) __attribute__((warn_unused_result));
+bool decide_parse_reply(const char *text, size_t len, struct decision *out)
+    __attribute__((warn_unused_result));
 
 #endif

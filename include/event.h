@@ -35,18 +35,18 @@ struct usage_event {
     int64_t family_id;
     int64_t customer_id;
     int64_t bytes_used;
-    int64_t time_ms;              /* the event's instant */
-    int32_t month;                /* yyyymm of it in the zone */
-    int16_t hhmm;                 /* time of day of it in the zone */
-    bool has_app;                 /* false: absent, null or blank */
-    char app[EVENT_APP_MAX + 1];  /* trimmed, UTF-8; "" when absent */
+    int64_t time_ms;             /* the event's instant */
+    int32_t month;               /* yyyymm of it in the zone */
+    int16_t hhmm;                /* time of day of it in the zone */
+    bool has_app;                /* false: absent, null or blank */
+    char app[EVENT_APP_MAX + 1]; /* trimmed, UTF-8; "" when absent */
 };
 
 struct event_limits {
-    size_t max_bytes;        /* over it: EVENT_TOO_LARGE */
-    int64_t max_future_ms;   /* ahead of the record's timestamp */
-    int max_past_months;     /* how many months before the record's month are still open */
-    int32_t closed_before;   /* months below this yyyymm are closed; 0: none */
+    size_t max_bytes;      /* over it: EVENT_TOO_LARGE */
+    int64_t max_future_ms; /* ahead of the record's timestamp */
+    int max_past_months;   /* how many months before the record's month are still open */
+    int32_t closed_before; /* months below this yyyymm are closed; 0: none */
 };
 
 enum event_kind { EVENT_USAGE, EVENT_IGNORED, EVENT_REJECTED };
@@ -65,8 +65,9 @@ struct event_reason {
  * then of rule 7 only the closed month is checked, and an event without a
  * timestamp of its own is INVALID_FIELD. So is, last of all, a time that a
  * DATETIME can't hold. EVENT_USAGE fills `out`; EVENT_REJECTED fills `why`. */
-enum event_kind event_parse(const void *value, size_t len, int64_t record_ts_ms, const struct event_limits *limits,
-                            struct usage_event *out, struct event_reason *why);
+enum event_kind event_parse(const void *value, size_t len, int64_t record_ts_ms,
+                            const struct event_limits *limits, struct usage_event *out,
+                            struct event_reason *why);
 
 /* Rule 6's trimming: ASCII white space (space, \t \n \v \f \r) at both ends.
  * Moves *s forward and returns the new length. Policies trim alike (CONTRACT §4). */
@@ -74,6 +75,7 @@ size_t event_trim(const char **s, size_t len);
 
 /* Rule 5's number out of text: digits without sign or leading zero, within
  * min … EVENT_AMOUNT_MAX. */
-bool event_amount_parse(const char *s, size_t len, int64_t min, int64_t *out) __attribute__((warn_unused_result));
+bool event_amount_parse(const char *s, size_t len, int64_t min, int64_t *out)
+    __attribute__((warn_unused_result));
 
 #endif

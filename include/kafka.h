@@ -9,22 +9,24 @@
 #include "config.h"
 #include "error.h"
 
-typedef void kafka_rebalance_fn(rd_kafka_t *rk, rd_kafka_resp_err_t code, rd_kafka_topic_partition_list_t *parts, void *opaque);
+typedef void kafka_rebalance_fn(rd_kafka_t *rk, rd_kafka_resp_err_t code,
+                                rd_kafka_topic_partition_list_t *parts, void *opaque);
 typedef void kafka_delivery_fn(rd_kafka_t *rk, const rd_kafka_message_t *msg, void *opaque);
 
 /* A member of the group, not yet subscribed: offsets are stored by hand and
  * committed automatically; the group protocol is range,roundrobin; an offset
  * out of range is reported, never reset in silence. `opaque` is handed to
  * `rebalance`. NULL with an error when the configuration can't be used. */
-rd_kafka_t *kafka_consumer_new(const struct config *cfg, kafka_rebalance_fn *rebalance, void *opaque, struct error *err)
-    __attribute__((warn_unused_result));
+rd_kafka_t *kafka_consumer_new(const struct config *cfg, kafka_rebalance_fn *rebalance, void *opaque,
+                               struct error *err) __attribute__((warn_unused_result));
 
 /* A handle for questions only (watermarks, committed offsets); joins nothing. */
-rd_kafka_t *kafka_observer_new(const struct config *cfg, struct error *err) __attribute__((warn_unused_result));
+rd_kafka_t *kafka_observer_new(const struct config *cfg, struct error *err)
+    __attribute__((warn_unused_result));
 
 /* An idempotent producer, acks=all, Java's partitioning. */
-rd_kafka_t *kafka_producer_new(const struct config *cfg, kafka_delivery_fn *delivered, void *opaque, struct error *err)
-    __attribute__((warn_unused_result));
+rd_kafka_t *kafka_producer_new(const struct config *cfg, kafka_delivery_fn *delivered, void *opaque,
+                               struct error *err) __attribute__((warn_unused_result));
 
 /* Records what a code means to the caller: RETRY for whatever a broker or network
  * may get over, REJECT where this very record can't be taken (too large, invalid),

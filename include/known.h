@@ -13,7 +13,7 @@
 /* Looks the ids of events[indexes[0 … n-1]] up in usage_record and usage_block.
  * Known ones end as duplicate or ID_CONFLICT; the others get `looked_up`. The
  * indexes may be put in another order. `found` (may be NULL) counts the known. */
-bool known_look_up(struct db *db, struct batch *b, size_t *indexes, size_t n, size_t *found, struct error *err)
-    __attribute__((warn_unused_result));
+bool known_look_up(struct db *db, struct batch *b, size_t *indexes, size_t n, size_t *found,
+                   struct error *err) __attribute__((warn_unused_result));
 
 #endif

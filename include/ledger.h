@@ -20,15 +20,15 @@
  * the predecessor has in flight. Returns a new assignment whose positions are
  * set; parts whose log and ledger disagree are `stopped`, and logged. NULL with
  * an error when a store can't be asked: try again. */
-struct assignment *ledger_claim(struct db *db, rd_kafka_t *rk, const struct config *cfg, const int32_t *ids, size_t n,
-                                struct error *err) __attribute__((warn_unused_result));
+struct assignment *ledger_claim(struct db *db, rd_kafka_t *rk, const struct config *cfg, const int32_t *ids,
+                                size_t n, struct error *err) __attribute__((warn_unused_result));
 
 /* How step 1 of a settlement went. */
 enum ledger_step {
-    LEDGER_ADVANCED, /* the rows are locked, and say the batch is settled once the transaction commits */
+    LEDGER_ADVANCED,  /* the rows are locked, and say the batch is settled once the transaction commits */
     LEDGER_COMMITTED, /* an earlier attempt had committed before its reply was lost */
-    LEDGER_FENCED,   /* somebody else owns a partition, or the database is another one than before */
-    LEDGER_FAILED,   /* `err` says why */
+    LEDGER_FENCED,    /* somebody else owns a partition, or the database is another one than before */
+    LEDGER_FAILED,    /* `err` says why */
 };
 
 /* Counts of a batch for one span, at first passage of each offset. */

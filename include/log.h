@@ -29,16 +29,18 @@ struct log_field {
 #define LOG_B(n, v) ((struct log_field){.name = (n), .kind = LOG_FIELD_BOOL, .number = (v) ? 1 : 0})
 /* Expands to area, action, code and message of a struct error. */
 #define LOG_E(e) ((struct log_field){.name = "error", .kind = LOG_FIELD_ERROR, .text = (e)})
-#define LOG(level, event, ...)                                                                                  \
-    do {                                                                                                        \
-        if (log_enabled(level))                                                                                 \
-            log_write((level), (event), (const struct log_field[]){__VA_ARGS__, {.name = NULL}});                \
+#define LOG(level, event, ...)                                                                               \
+    do {                                                                                                     \
+        if (log_enabled(level))                                                                              \
+            log_write((level), (event), (const struct log_field[]){__VA_ARGS__, {.name = NULL}});            \
     } while (0)
 
-/* Where lines go (a file descriptor, kept open by the caller) and the lowest level that is written. Call before threads start. */
+/* Where lines go (a file descriptor, kept open by the caller) and the lowest level that is written. Call
+ * before threads start. */
 void log_init(int fd, enum log_level lowest);
 bool log_enabled(enum log_level level);
-/* Writes one line: ts (UTC, ms), level, event, then the fields. Never fails; a line that can't be written is counted. */
+/* Writes one line: ts (UTC, ms), level, event, then the fields. Never fails; a line that can't be written is
+ * counted. */
 void log_write(enum log_level level, const char *event, const struct log_field *fields);
 /* Lines that could not be written since the start. */
 uint64_t log_lost(void);

@@ -34,20 +34,24 @@ int64_t db_increment_step(const struct db *db);
 /* Runs one statement that returns no rows. `affected` may be NULL. On an error
  * that breaks the connection it is closed; after any error within a transaction
  * only ROLLBACK is legal. */
-bool db_exec(struct db *db, const struct buf *sql, int64_t *affected, struct error *err) __attribute__((warn_unused_result));
-bool db_exec_text(struct db *db, const char *sql, int64_t *affected, struct error *err) __attribute__((warn_unused_result));
+bool db_exec(struct db *db, const struct buf *sql, int64_t *affected, struct error *err)
+    __attribute__((warn_unused_result));
+bool db_exec_text(struct db *db, const char *sql, int64_t *affected, struct error *err)
+    __attribute__((warn_unused_result));
 /* The id given to the first row of the last INSERT. */
 int64_t db_insert_id(struct db *db);
 
 /* Rows of a query, read whole into memory. */
 struct db_rows {
-    void *result;         /* owned */
-    char **row;           /* current row; NULL cells are SQL NULL; borrowed until the next db_next */
+    void *result; /* owned */
+    char **row;   /* current row; NULL cells are SQL NULL; borrowed until the next db_next */
     unsigned long *lengths;
 };
 /* Runs a query; on success `rows` is filled and must be given to db_rows_free. */
-bool db_query(struct db *db, const struct buf *sql, struct db_rows *rows, struct error *err) __attribute__((warn_unused_result));
-bool db_query_text(struct db *db, const char *sql, struct db_rows *rows, struct error *err) __attribute__((warn_unused_result));
+bool db_query(struct db *db, const struct buf *sql, struct db_rows *rows, struct error *err)
+    __attribute__((warn_unused_result));
+bool db_query_text(struct db *db, const char *sql, struct db_rows *rows, struct error *err)
+    __attribute__((warn_unused_result));
 /* Moves to the next row; false after the last. */
 bool db_next(struct db_rows *rows);
 void db_rows_free(struct db_rows *rows);

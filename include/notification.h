@@ -26,9 +26,9 @@ void messages_free(struct messages *m);
 /* What is told. Figures are those the decision was made on, after it. */
 struct notification {
     const struct usage_event *event;
-    const char *status;    /* "WARNING_50", "MANUAL", "APP_BLOCK", … (CONTRACT §2) */
-    int threshold;         /* percent left for a threshold alert, 0 for a block */
-    int64_t total_bytes;   /* the family's total */
+    const char *status;  /* "WARNING_50", "MANUAL", "APP_BLOCK", … (CONTRACT §2) */
+    int threshold;       /* percent left for a threshold alert, 0 for a block */
+    int64_t total_bytes; /* the family's total */
     int64_t remaining_bytes;
     int64_t monthly_used_bytes;
     int64_t monthly_limit_bytes; /* -1: none */

@@ -20,7 +20,7 @@ struct outbox_row {
     char *payload_json; /* owned */
     int64_t created_at_ms;
     int retry_count;
-    int64_t lease_end_ms; /* monotonic clock: the lease surely holds until then */
+    int64_t lease_end_ms;    /* monotonic clock: the lease surely holds until then */
     struct outbox_row *next; /* in a list */
 };
 
@@ -37,28 +37,29 @@ struct outbox_row *outbox_list_pop(struct outbox_list *l);          /* NULL when
 
 /* Sets `first_pending` of n families (distinct, ascending): the lowest
  * outbox_id that is PUBLISH_PENDING, whoever leases it; 0 for none. */
-bool outbox_first_pending(struct db *db, const int64_t *families, size_t n, int64_t *first_pending, struct error *err)
-    __attribute__((warn_unused_result));
+bool outbox_first_pending(struct db *db, const int64_t *families, size_t n, int64_t *first_pending,
+                          struct error *err) __attribute__((warn_unused_result));
 
 /* Leases up to `limit` pending rows whose lease ran out and whose retry is due,
  * in order of outbox_id, and appends them. One process at a time: `*busy` says
  * that another one is at it. */
-bool outbox_claim(struct db *db, const struct config *cfg, int64_t owner, size_t limit, struct outbox_list *out, bool *busy,
-                  struct error *err) __attribute__((warn_unused_result));
+bool outbox_claim(struct db *db, const struct config *cfg, int64_t owner, size_t limit,
+                  struct outbox_list *out, bool *busy, struct error *err) __attribute__((warn_unused_result));
 
 /* Marks rows SENT, those only whose lease the owner still holds; `marked` counts them. */
-bool outbox_mark_sent(struct db *db, int64_t owner, const int64_t *ids, size_t n, int64_t *marked, struct error *err)
-    __attribute__((warn_unused_result));
+bool outbox_mark_sent(struct db *db, int64_t owner, const int64_t *ids, size_t n, int64_t *marked,
+                      struct error *err) __attribute__((warn_unused_result));
 /* Ends a row for good, with its error. */
 bool outbox_mark_failed(struct db *db, int64_t owner, int64_t id, const char *why, struct error *err)
     __attribute__((warn_unused_result));
-/* Gives the rows' leases up; with `retry_in_ms` > 0 they are due again only after it. `count_try`: it was a try
- * that failed for a reason of the row's own; `why` (may be NULL) is recorded. */
-bool outbox_release(struct db *db, int64_t owner, const int64_t *ids, size_t n, int64_t retry_in_ms, bool count_try,
-                    const char *why, struct error *err) __attribute__((warn_unused_result));
+/* Gives the rows' leases up; with `retry_in_ms` > 0 they are due again only after it. `count_try`: it was a
+ * try that failed for a reason of the row's own; `why` (may be NULL) is recorded. */
+bool outbox_release(struct db *db, int64_t owner, const int64_t *ids, size_t n, int64_t retry_in_ms,
+                    bool count_try, const char *why, struct error *err) __attribute__((warn_unused_result));
 /* Gives up every lease of the owner, at shutdown. */
 bool outbox_release_all(struct db *db, int64_t owner, struct error *err) __attribute__((warn_unused_result));
 /* Rows that are PUBLISH_PENDING, counted up to `limit`. */
-bool outbox_pending(struct db *db, int64_t limit, int64_t *count, struct error *err) __attribute__((warn_unused_result));
+bool outbox_pending(struct db *db, int64_t limit, int64_t *count, struct error *err)
+    __attribute__((warn_unused_result));
 
 #endif

@@ -18,12 +18,12 @@ struct policy_row {
 
 /* What applies to one customer. */
 struct policy_rules {
-    bool unreadable;      /* a rule that applies can't be read: nothing else here counts */
-    char why[160];        /* which and why, when unreadable */
+    bool unreadable; /* a rule that applies can't be read: nothing else here counts */
+    char why[160];   /* which and why, when unreadable */
     bool manual_block;
-    char time_block[10];  /* "2200-0700", "" for none */
+    char time_block[10];   /* "2200-0700", "" for none */
     int64_t monthly_limit; /* bytes, -1 for none */
-    char **apps;          /* blocked ones, trimmed; owned */
+    char **apps;           /* blocked ones, trimmed; owned */
     size_t app_count;
 };
 
@@ -31,7 +31,8 @@ struct policy_rules {
  * customer: its own row wins over the family's of the same type, of several
  * equals the newest wins, blocked apps add up. Never fails: what can't be read
  * is said in `unreadable`. Give it to policy_rules_free. */
-void policy_rules_build(struct policy_rules *out, const struct policy_row *rows, size_t n, int64_t customer_id);
+void policy_rules_build(struct policy_rules *out, const struct policy_row *rows, size_t n,
+                        int64_t customer_id);
 void policy_rules_free(struct policy_rules *r);
 
 #endif

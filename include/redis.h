@@ -21,11 +21,11 @@
 enum redis_script { REDIS_SCRIPT_DECIDE, REDIS_SCRIPT_WARM, REDIS_SCRIPT_COUNT };
 
 enum redis_reply_kind {
-    REDIS_TEXT,      /* a bulk or status string: `text`, `len` */
-    REDIS_NUMBER,    /* `number` */
+    REDIS_TEXT,   /* a bulk or status string: `text`, `len` */
+    REDIS_NUMBER, /* `number` */
     REDIS_NIL,
-    REDIS_LIST,      /* an array of texts: `items`, `count`; nil items are NULL */
-    REDIS_NO_SCRIPT, /* the script cache was emptied: this command did nothing */
+    REDIS_LIST,       /* an array of texts: `items`, `count`; nil items are NULL */
+    REDIS_NO_SCRIPT,  /* the script cache was emptied: this command did nothing */
     REDIS_WRONG_DATA, /* a key holds another type than the script expects: nothing was changed */
 };
 
@@ -74,8 +74,8 @@ size_t redis_pending_bytes(const struct redis *r);
  * An error reply that means "wait" (BUSY, LOADING, READONLY, MASTERDOWN, OOM …)
  * or "stop" ends it with an error, after all replies were read; a time-out or
  * lost connection closes it, outcome unknown. The pipeline is empty afterwards. */
-bool redis_collect(struct redis *r, void (*each)(void *ctx, size_t i, const struct redis_reply_view *reply), void *ctx,
-                   struct error *err) __attribute__((warn_unused_result));
+bool redis_collect(struct redis *r, void (*each)(void *ctx, size_t i, const struct redis_reply_view *reply),
+                   void *ctx, struct error *err) __attribute__((warn_unused_result));
 
 /* CONFIG GET of one parameter into `out`; "" where the server doesn't tell. */
 bool redis_config_get(struct redis *r, const char *name, char *out, size_t size, struct error *err)

@@ -27,15 +27,15 @@ enum settle_result {
 
 /* Everything an attempt needs; owned by the settler thread. */
 struct settle {
-    const struct config *cfg;         /* borrowed */
-    const struct messages *messages;  /* borrowed */
-    struct db *db;                    /* borrowed; READ COMMITTED */
-    struct dlt *dlt;                  /* borrowed */
-    int64_t lease_owner;              /* this start of the process: rows are born leased to it */
-    struct seen told;                 /* alerts seen in alert_state; cleared on assignment */
-    int32_t closed_before;            /* usage_floor, as last read */
-    bool maybe_committed;             /* the last COMMIT's reply was lost */
-    struct outbox_list born;          /* rows of the last commit, in event order; the caller takes them */
+    const struct config *cfg;        /* borrowed */
+    const struct messages *messages; /* borrowed */
+    struct db *db;                   /* borrowed; READ COMMITTED */
+    struct dlt *dlt;                 /* borrowed */
+    int64_t lease_owner;             /* this start of the process: rows are born leased to it */
+    struct seen told;                /* alerts seen in alert_state; cleared on assignment */
+    int32_t closed_before;           /* usage_floor, as last read */
+    bool maybe_committed;            /* the last COMMIT's reply was lost */
+    struct outbox_list born;         /* rows of the last commit, in event order; the caller takes them */
 };
 
 /* One attempt. On SETTLE_DONE events' outcomes are OUTCOME_SETTLED, _BLOCKED and
@@ -46,8 +46,8 @@ enum settle_result settle_batch(struct settle *s, struct batch *b, struct error 
 
 /* An alert that a decision calls for, with the event that calls first. Used by
  * settle.c and settle_alerts.c only. */
-bool settle_alerts(struct settle *s, const struct batch *b, const char *now, int64_t now_ms, struct error *err)
-    __attribute__((warn_unused_result));
+bool settle_alerts(struct settle *s, const struct batch *b, const char *now, int64_t now_ms,
+                   struct error *err) __attribute__((warn_unused_result));
 /* After COMMIT: what the transaction wrote or found in alert_state counts as seen. */
 void settle_alerts_remember(struct settle *s, const struct batch *b);
 

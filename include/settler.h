@@ -28,8 +28,9 @@ enum settler_result {
 struct settler;
 
 /* Starts the thread. Everything is borrowed. */
-struct settler *settler_start(const struct config *cfg, const struct messages *messages, struct relay *relay, int64_t lease_owner,
-                              struct stats *stats, struct error *err) __attribute__((warn_unused_result));
+struct settler *settler_start(const struct config *cfg, const struct messages *messages, struct relay *relay,
+                              int64_t lease_owner, struct stats *stats, struct error *err)
+    __attribute__((warn_unused_result));
 
 /* Hands a batch over; the slot must be empty. The settler owns it until it's taken back. */
 void settler_put(struct settler *s, struct batch *b);
@@ -37,7 +38,8 @@ void settler_put(struct settler *s, struct batch *b);
 const struct batch *settler_busy_with(const struct settler *s);
 /* Waits up to `wait_ms` for the batch to be done; then empties the slot, fills
  * `result` and (for SETTLER_REFUSED) `err`, and returns it. NULL: not yet, or nothing there. */
-struct batch *settler_take(struct settler *s, int64_t wait_ms, enum settler_result *result, struct error *err);
+struct batch *settler_take(struct settler *s, int64_t wait_ms, enum settler_result *result,
+                           struct error *err);
 /* The month below which events are too old, as last read from usage_floor. Any thread. */
 int32_t settler_closed_before(const struct settler *s);
 /* Forgets which alerts were seen, on assignment. The slot must be empty. */

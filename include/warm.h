@@ -26,12 +26,14 @@ void warmer_free(struct warmer *w);
  * `void_decisions` are set: their live events are to be decided from the start.
  * A rejection may promote a twin and so dirty another group: call until none is.
  * `now_s` is the wall clock. After an error the groups not yet warmed stay dirty. */
-bool warmer_warm(struct warmer *w, struct batch *b, int64_t now_s, struct error *err) __attribute__((warn_unused_result));
+bool warmer_warm(struct warmer *w, struct batch *b, int64_t now_s, struct error *err)
+    __attribute__((warn_unused_result));
 
 /* Ends the live events of dirty and suspect groups that MySQL has no place for,
  * without warming: a flood of them must not make the others wait. Groups that
  * have undecided events left are dirty afterwards, the others aren't. */
-bool warmer_weed_out(struct warmer *w, struct batch *b, struct error *err) __attribute__((warn_unused_result));
+bool warmer_weed_out(struct warmer *w, struct batch *b, struct error *err)
+    __attribute__((warn_unused_result));
 
 /* Families' months warmed and queries run, since the start. */
 int64_t warmer_warmed(const struct warmer *w);

@@ -25,7 +25,8 @@ struct worker_shared {
 };
 
 /* Starts the thread and joins the group. NULL with an error when it can't be made. */
-struct worker *worker_start(const struct worker_shared *shared, int number, struct error *err) __attribute__((warn_unused_result));
+struct worker *worker_start(const struct worker_shared *shared, int number, struct error *err)
+    __attribute__((warn_unused_result));
 
 /* Asks it to end: no more polling; what is in flight is settled, until the
  * deadline (monotonic ms), then the group is left. Any thread. */

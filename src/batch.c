@@ -74,7 +74,8 @@ void batch_advance(struct batch *b, struct part *part, int64_t next) {
     part->position = next;
 }
 
-void batch_add(struct batch *b, struct part *part, rd_kafka_message_t *msg, const struct event_limits *limits) {
+void batch_add(struct batch *b, struct part *part, rd_kafka_message_t *msg,
+               const struct event_limits *limits) {
     if (b->count == b->capacity) {
         b->capacity = b->capacity ? b->capacity * 2 : 64;
         b->events = mem_realloc(b->events, b->capacity * sizeof *b->events);
@@ -142,9 +143,9 @@ void batch_prepare(struct batch *b) {
     }
     qsort_r(b->order, n, sizeof *b->order, by_family_month, b->events);
     b->groups = mem_zero(n, sizeof *b->groups);
+    struct family_group *g = NULL;
     for (size_t i = 0; i < n; i++) {
         struct batch_event *e = &b->events[b->order[i]];
-        struct family_group *g = b->group_count ? &b->groups[b->group_count - 1] : NULL;
         if (!g || g->family_id != e->usage.family_id || g->month != e->usage.month) {
             g = &b->groups[b->group_count++];
             *g = (struct family_group){.family_id = e->usage.family_id, .month = e->usage.month, .first = i};
@@ -204,7 +205,8 @@ static void judge_against(struct batch *b, size_t i, int64_t family, int64_t cus
         e->outcome = OUTCOME_DUPLICATE;
         e->decided = false;
     } else {
-        batch_reject(b, i, REJECT_ID_CONFLICT, "eventId: known already with another family, customer or amount");
+        batch_reject(b, i, REJECT_ID_CONFLICT,
+                     "eventId: known already with another family, customer or amount");
     }
 }
 

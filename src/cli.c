@@ -6,7 +6,8 @@
 #include "period.h"
 
 void cli_error(const char *command, const char *what, const char *why, const char *hint) {
-    fprintf(stderr, "tallyd %s: %s: %s%s%s%s\n", command, what, why, hint ? " (" : "", hint ? hint : "", hint ? ")" : "");
+    fprintf(stderr, "tallyd %s: %s: %s%s%s%s\n", command, what, why, hint ? " (" : "", hint ? hint : "",
+            hint ? ")" : "");
 }
 
 int cli_exit_code(const struct error *err) {

@@ -51,7 +51,8 @@ static bool check_redis(const struct config *cfg, struct error *err) {
     bool ok = redis_ensure(r, err) && redis_config_get(r, "maxmemory-policy", policy, sizeof policy, err);
     redis_free(r);
     if (ok && policy[0] && strcmp(policy, "noeviction") != 0)
-        return error_set(err, ERROR_REDIS, ERROR_STOP, ERROR_NOT_DONE, 0, "redis: maxmemory-policy is %s, must be noeviction", policy);
+        return error_set(err, ERROR_REDIS, ERROR_STOP, ERROR_NOT_DONE, 0,
+                         "redis: maxmemory-policy is %s, must be noeviction", policy);
     return ok;
 }
 
@@ -87,7 +88,8 @@ static struct messages *load_messages(const struct config *cfg, struct error *er
 
 static bool daemon_start(struct daemon *d, bool until_drained, struct error *err) {
     int64_t lease_owner = 0;
-    while (getrandom(&lease_owner, sizeof lease_owner, 0) != (ssize_t)sizeof lease_owner || (lease_owner &= INT64_MAX) == 0)
+    while (getrandom(&lease_owner, sizeof lease_owner, 0) != (ssize_t)sizeof lease_owner ||
+           (lease_owner &= INT64_MAX) == 0)
         ;
     d->messages = load_messages(d->cfg, err);
     if (!d->messages || (until_drained && !(d->drain = drain_new(d->cfg, err))))
@@ -95,8 +97,11 @@ static bool daemon_start(struct daemon *d, bool until_drained, struct error *err
     d->relay = relay_start(d->cfg, lease_owner, &d->stats, err);
     if (!d->relay)
         return false;
-    const struct worker_shared shared = {
-        .cfg = d->cfg, .messages = d->messages, .relay = d->relay, .stats = &d->stats, .lease_owner = lease_owner};
+    const struct worker_shared shared = {.cfg = d->cfg,
+                                         .messages = d->messages,
+                                         .relay = d->relay,
+                                         .stats = &d->stats,
+                                         .lease_owner = lease_owner};
     d->workers = mem_zero((size_t)d->cfg->workers, sizeof *d->workers);
     for (int i = 0; i < d->cfg->workers; i++) {
         d->workers[i] = worker_start(&shared, i, err);
@@ -110,7 +115,8 @@ static bool daemon_start(struct daemon *d, bool until_drained, struct error *err
 /* Stops and frees everything. False when something didn't end in time: it's left as it is. */
 static bool daemon_stop(struct daemon *d) {
     int64_t deadline = clock_monotonic_ms() + d->cfg->shutdown.deadline_ms;
-    int64_t settle_until = deadline - (d->cfg->shutdown.deadline_ms / 4 < 5000 ? d->cfg->shutdown.deadline_ms / 4 : 5000);
+    int64_t settle_until =
+        deadline - (d->cfg->shutdown.deadline_ms / 4 < 5000 ? d->cfg->shutdown.deadline_ms / 4 : 5000);
     bool ended = true;
     for (size_t i = 0; i < d->worker_count; i++)
         worker_stop(d->workers[i], settle_until);
@@ -130,11 +136,13 @@ static bool daemon_stop(struct daemon *d) {
 
 static void log_progress(const struct daemon *d, const char *event) {
     const struct stats *s = &d->stats;
-    LOG(LOG_INFO, event, LOG_I("settled", s->settled), LOG_I("blocked", s->blocked), LOG_I("duplicate", s->duplicate),
-        LOG_I("rejected", s->rejected), LOG_I("ignored", s->ignored), LOG_I("batches", s->batches), LOG_I("came_back", s->came_back),
-        LOG_I("redecided", s->redecided), LOG_I("warmed", s->warmed), LOG_I("lock_retries", s->lock_retries), LOG_I("refused", s->refused),
-        LOG_I("fenced", s->fenced), LOG_I("misplaced_key", s->misplaced_key), LOG_I("published", s->published),
-        LOG_I("publish_failed", s->publish_failed), LOG_I("log_lines_lost", log_lost()), LOG_I("uptime_ms", clock_monotonic_ms() - d->started_ms));
+    LOG(LOG_INFO, event, LOG_I("settled", s->settled), LOG_I("blocked", s->blocked),
+        LOG_I("duplicate", s->duplicate), LOG_I("rejected", s->rejected), LOG_I("ignored", s->ignored),
+        LOG_I("batches", s->batches), LOG_I("came_back", s->came_back), LOG_I("redecided", s->redecided),
+        LOG_I("warmed", s->warmed), LOG_I("lock_retries", s->lock_retries), LOG_I("refused", s->refused),
+        LOG_I("fenced", s->fenced), LOG_I("misplaced_key", s->misplaced_key),
+        LOG_I("published", s->published), LOG_I("publish_failed", s->publish_failed),
+        LOG_I("log_lines_lost", log_lost()), LOG_I("uptime_ms", clock_monotonic_ms() - d->started_ms));
 }
 
 static bool drained(struct daemon *d, int64_t *next_check) {
@@ -193,7 +201,8 @@ static int run_daemon(struct config *cfg, bool until_drained) {
     signal(SIGPIPE, SIG_IGN);
     bool started = daemon_start(&d, until_drained, &err);
     if (started) {
-        LOG(LOG_INFO, "started", LOG_S("group_id", cfg->kafka.group_id), LOG_S("topic", cfg->kafka.usage_topic), LOG_I("workers", cfg->workers),
+        LOG(LOG_INFO, "started", LOG_S("group_id", cfg->kafka.group_id),
+            LOG_S("topic", cfg->kafka.usage_topic), LOG_I("workers", cfg->workers),
             LOG_S("librdkafka", rd_kafka_version_str()));
         daemon_wait(&d, &signals);
     } else {

@@ -42,7 +42,8 @@ void decide_cuts_text(struct buf *out, const struct config *cfg, int64_t total) 
     for (size_t i = 0; i < cfg->threshold_count; i++) {
         int64_t n = cfg->thresholds[i];
         /* floor(total * n / 100) without passing 64 bits */
-        buf_printf(out, "%s%lld:%lld", i ? " " : "", (long long)n, (long long)(total / 100 * n + total % 100 * n / 100));
+        buf_printf(out, "%s%lld:%lld", i ? " " : "", (long long)n,
+                   (long long)(total / 100 * n + total % 100 * n / 100));
     }
 }
 
@@ -58,7 +59,8 @@ static void append_keys(struct redis_command *a, const struct decider *d, const 
         snprintf(kind, sizeof kind, "THRESHOLD:%d", d->cfg->thresholds[i]);
         key_alert(redis_command_arg(a), u->family_id, u->customer_id, kind, u->month);
     }
-    static const char *const blocks[BLOCK_ALERTS] = {"MANUAL", "TIME_BLOCK", "MONTHLY_LIMIT_EXCEEDED", "FAMILY_QUOTA_EXCEEDED"};
+    static const char *const blocks[BLOCK_ALERTS] = {"MANUAL", "TIME_BLOCK", "MONTHLY_LIMIT_EXCEEDED",
+                                                     "FAMILY_QUOTA_EXCEEDED"};
     for (int i = 0; i < BLOCK_ALERTS; i++)
         key_alert(redis_command_arg(a), u->family_id, u->customer_id, blocks[i], u->month);
     if (u->has_app) {
@@ -75,7 +77,8 @@ static void append_command(struct decider *d, const struct usage_event *u, int64
     redis_command_reset(a);
     buf_str(redis_command_arg(a), "EVALSHA");
     buf_str(redis_command_arg(a), redis_script_sha(d->redis, REDIS_SCRIPT_DECIDE));
-    buf_i64(redis_command_arg(a), FIXED_KEYS + (int64_t)d->cfg->threshold_count + BLOCK_ALERTS + (u->has_app ? 1 : 0));
+    buf_i64(redis_command_arg(a),
+            FIXED_KEYS + (int64_t)d->cfg->threshold_count + BLOCK_ALERTS + (u->has_app ? 1 : 0));
     append_keys(a, d, u);
     buf_i64(redis_command_arg(a), u->family_id);
     buf_i64(redis_command_arg(a), u->customer_id);
@@ -133,8 +136,8 @@ bool decide_parse_reply(const char *text, size_t len, struct decision *out) {
         return false;
     const char *s = space + 1;
     int64_t total_used, notify, duplicate, allowed;
-    if (!take_number(&s, &total_used) || !take_number(&s, &out->remaining_bytes) || !take_number(&s, &out->monthly_used_bytes) ||
-        !take_number(&s, &out->monthly_limit_bytes))
+    if (!take_number(&s, &total_used) || !take_number(&s, &out->remaining_bytes) ||
+        !take_number(&s, &out->monthly_used_bytes) || !take_number(&s, &out->monthly_limit_bytes))
         return false;
     const char *ratio = strchr(s, ' ');
     if (!ratio)

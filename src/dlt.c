@@ -64,8 +64,9 @@ static void add_number(rd_kafka_headers_t *h, const char *name, int64_t value) {
 
 /* The record's own headers without ours, which a redriven one carries from before, and ours. */
 static rd_kafka_headers_t *headers_for(const struct dlt *d, const struct letter *l) {
-    static const char *const ours[] = {"x-error-code", "x-error-message", "x-error-action", "x-original-topic",
-                                       "x-original-partition", "x-original-offset", "x-original-timestamp", "x-truncated"};
+    static const char *const ours[] = {"x-error-code",         "x-error-message",      "x-error-action",
+                                       "x-original-topic",     "x-original-partition", "x-original-offset",
+                                       "x-original-timestamp", "x-truncated"};
     const struct batch_event *e = l->event;
     rd_kafka_headers_t *h = NULL, *own = NULL;
     if (rd_kafka_message_headers(e->msg, &own) == RD_KAFKA_RESP_ERR_NO_ERROR)
@@ -117,7 +118,7 @@ static void post(struct dlt *d, struct letter *l) {
         rd_kafka_poll(d->producer, 50);
     if (code != RD_KAFKA_RESP_ERR_NO_ERROR) {
         l->result = code;
-        }
+    }
 }
 
 static void await_reports(struct dlt *d) {
@@ -126,7 +127,8 @@ static void await_reports(struct dlt *d) {
 }
 
 static bool too_large(const struct letter *l) {
-    return l->result == RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE || l->result == RD_KAFKA_RESP_ERR_RECORD_LIST_TOO_LARGE ||
+    return l->result == RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE ||
+           l->result == RD_KAFKA_RESP_ERR_RECORD_LIST_TOO_LARGE ||
            l->result == RD_KAFKA_RESP_ERR_INVALID_MSG_SIZE;
 }
 
@@ -179,8 +181,8 @@ bool dlt_write(struct dlt *d, struct batch *b, struct error *err) {
         const struct batch_event *e = letters[i].event;
         letters[i].event->dlt_acked = letters[i].result == RD_KAFKA_RESP_ERR_NO_ERROR;
         if (letters[i].event->dlt_acked)
-            LOG(LOG_DEBUG, "record_rejected", LOG_S("code", reject_code_name(e->why.code)), LOG_S("reason", e->why.message),
-                LOG_I("partition", e->part->id), LOG_I("offset", e->offset));
+            LOG(LOG_DEBUG, "record_rejected", LOG_S("code", reject_code_name(e->why.code)),
+                LOG_S("reason", e->why.message), LOG_I("partition", e->part->id), LOG_I("offset", e->offset));
         else
             failure = letters[i].result;
     }

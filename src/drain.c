@@ -27,15 +27,16 @@ static bool ask_goals(struct drain *d, struct error *err) {
     rd_kafka_topic_t *handle = rd_kafka_topic_new(d->observer, topic, NULL);
     const struct rd_kafka_metadata *meta = NULL;
     rd_kafka_resp_err_t code = rd_kafka_metadata(d->observer, 0, handle, &meta, ASK_TIMEOUT_MS);
-    if (code == RD_KAFKA_RESP_ERR_NO_ERROR && meta->topic_cnt == 1)
+    if (meta && meta->topic_cnt == 1)
         code = meta->topics[0].err;
-    if (code == RD_KAFKA_RESP_ERR_NO_ERROR && meta->topic_cnt == 1) {
+    if (code == RD_KAFKA_RESP_ERR_NO_ERROR && meta) {
         d->count = (size_t)meta->topics[0].partition_cnt;
         d->goals = mem_zero(d->count, sizeof *d->goals);
         for (size_t i = 0; i < d->count && code == RD_KAFKA_RESP_ERR_NO_ERROR; i++) {
             struct goal *g = &d->goals[i];
             g->id = meta->topics[0].partitions[i].id;
-            code = rd_kafka_query_watermark_offsets(d->observer, topic, g->id, &g->low, &g->end, ASK_TIMEOUT_MS);
+            code =
+                rd_kafka_query_watermark_offsets(d->observer, topic, g->id, &g->low, &g->end, ASK_TIMEOUT_MS);
         }
     }
     if (meta)
@@ -83,7 +84,8 @@ static bool committed_by_others(struct drain *d, const bool *others, bool *done,
         if (others[i])
             rd_kafka_topic_partition_list_add(list, d->cfg->kafka.usage_topic, d->goals[i].id);
     }
-    rd_kafka_resp_err_t code = list->cnt ? rd_kafka_committed(d->observer, list, ASK_TIMEOUT_MS) : RD_KAFKA_RESP_ERR_NO_ERROR;
+    rd_kafka_resp_err_t code =
+        list->cnt ? rd_kafka_committed(d->observer, list, ASK_TIMEOUT_MS) : RD_KAFKA_RESP_ERR_NO_ERROR;
     for (int k = 0; k < list->cnt && code == RD_KAFKA_RESP_ERR_NO_ERROR; k++) {
         for (size_t i = 0; i < d->count; i++) {
             if (d->goals[i].id == list->elems[k].partition && list->elems[k].offset < d->goals[i].end)

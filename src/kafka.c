@@ -46,19 +46,19 @@ bool kafka_error(rd_kafka_resp_err_t code, const char *what, const char *detail,
             action = known_codes[i].action;
     }
     enum error_effect effect = action == ERROR_REJECT ? ERROR_NOT_DONE : ERROR_UNKNOWN;
-    return error_set(err, ERROR_KAFKA, action, effect, code, "%s: %s%s%s", what, rd_kafka_err2str(code), detail ? ": " : "",
-                     detail ? detail : "");
+    return error_set(err, ERROR_KAFKA, action, effect, code, "%s: %s%s%s", what, rd_kafka_err2str(code),
+                     detail ? ": " : "", detail ? detail : "");
 }
 
 static void on_log(const rd_kafka_t *rk, int level, const char *facility, const char *text) {
-    LOG(level <= 4 ? LOG_WARN : LOG_DEBUG, "kafka_client", LOG_S("client", rd_kafka_name(rk)), LOG_S("facility", facility),
-        LOG_S("message", text));
+    LOG(level <= 4 ? LOG_WARN : LOG_DEBUG, "kafka_client", LOG_S("client", rd_kafka_name(rk)),
+        LOG_S("facility", facility), LOG_S("message", text));
 }
 
 static void on_error(rd_kafka_t *rk, int code, const char *reason, void *opaque) {
     (void)opaque;
-    LOG(LOG_WARN, "kafka_connection", LOG_S("client", rd_kafka_name(rk)), LOG_S("code", rd_kafka_err2name((rd_kafka_resp_err_t)code)),
-        LOG_S("message", reason));
+    LOG(LOG_WARN, "kafka_connection", LOG_S("client", rd_kafka_name(rk)),
+        LOG_S("code", rd_kafka_err2name((rd_kafka_resp_err_t)code)), LOG_S("message", reason));
 }
 
 struct setting {
@@ -71,8 +71,10 @@ static bool apply(rd_kafka_conf_t *conf, const struct setting *s, size_t n, stru
     char why[256], digits[24];
     for (size_t i = 0; i < n; i++) {
         snprintf(digits, sizeof digits, "%lld", (long long)s[i].number);
-        if (rd_kafka_conf_set(conf, s[i].name, s[i].text ? s[i].text : digits, why, sizeof why) != RD_KAFKA_CONF_OK)
-            return error_set(err, ERROR_CONFIG, ERROR_STOP, ERROR_NOT_DONE, 0, "kafka: %s: %s", s[i].name, why);
+        if (rd_kafka_conf_set(conf, s[i].name, s[i].text ? s[i].text : digits, why, sizeof why) !=
+            RD_KAFKA_CONF_OK)
+            return error_set(err, ERROR_CONFIG, ERROR_STOP, ERROR_NOT_DONE, 0, "kafka: %s: %s", s[i].name,
+                             why);
     }
     return true;
 }
@@ -81,10 +83,8 @@ static bool apply(rd_kafka_conf_t *conf, const struct setting *s, size_t n, stru
 static rd_kafka_t *handle_new(rd_kafka_type_t type, rd_kafka_conf_t *conf, const struct config *cfg,
                               const struct setting *own, size_t own_count, struct error *err) {
     const struct setting common[] = {
-        {"bootstrap.servers", cfg->kafka.brokers, 0},
-        {"client.id", cfg->kafka.client_id, 0},
-        {"log.connection.close", "false", 0},
-        {"socket.keepalive.enable", "true", 0},
+        {"bootstrap.servers", cfg->kafka.brokers, 0}, {"client.id", cfg->kafka.client_id, 0},
+        {"log.connection.close", "false", 0},         {"socket.keepalive.enable", "true", 0},
         {"reconnect.backoff.max.ms", "2000", 0},
     };
     rd_kafka_conf_set_log_cb(conf, on_log);
@@ -101,11 +101,13 @@ static rd_kafka_t *handle_new(rd_kafka_type_t type, rd_kafka_conf_t *conf, const
     return NULL;
 }
 
-rd_kafka_t *kafka_consumer_new(const struct config *cfg, kafka_rebalance_fn *rebalance, void *opaque, struct error *err) {
+rd_kafka_t *kafka_consumer_new(const struct config *cfg, kafka_rebalance_fn *rebalance, void *opaque,
+                               struct error *err) {
     const struct setting own[] = {
         {"group.id", cfg->kafka.group_id, 0},
         {"session.timeout.ms", NULL, cfg->kafka.session_timeout_ms},
-        {"heartbeat.interval.ms", NULL, cfg->kafka.session_timeout_ms / 3 < 3000 ? cfg->kafka.session_timeout_ms / 3 : 3000},
+        {"heartbeat.interval.ms", NULL,
+         cfg->kafka.session_timeout_ms / 3 < 3000 ? cfg->kafka.session_timeout_ms / 3 : 3000},
         {"max.poll.interval.ms", NULL, cfg->kafka.max_poll_interval_ms},
         {"partition.assignment.strategy", "range,roundrobin", 0},
         {"enable.auto.commit", "true", 0},
@@ -131,7 +133,8 @@ rd_kafka_t *kafka_observer_new(const struct config *cfg, struct error *err) {
     return handle_new(RD_KAFKA_CONSUMER, rd_kafka_conf_new(), cfg, own, sizeof own / sizeof *own, err);
 }
 
-rd_kafka_t *kafka_producer_new(const struct config *cfg, kafka_delivery_fn *delivered, void *opaque, struct error *err) {
+rd_kafka_t *kafka_producer_new(const struct config *cfg, kafka_delivery_fn *delivered, void *opaque,
+                               struct error *err) {
     const struct setting own[] = {
         {"enable.idempotence", "true", 0},
         {"acks", "all", 0},

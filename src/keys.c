@@ -56,7 +56,13 @@ void key_dedup(struct buf *out, const char *event_id) {
 }
 
 static const char *const status_names[] = {
-    "NORMAL", "WARNING_", "MANUAL", "APP_BLOCK", "TIME_BLOCK", "MONTHLY_LIMIT_EXCEEDED", "FAMILY_QUOTA_EXCEEDED",
+    "NORMAL",
+    "WARNING_",
+    "MANUAL",
+    "APP_BLOCK",
+    "TIME_BLOCK",
+    "MONTHLY_LIMIT_EXCEEDED",
+    "FAMILY_QUOTA_EXCEEDED",
 };
 
 void decision_status_name(struct buf *out, const struct decision *d) {

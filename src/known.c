@@ -36,11 +36,14 @@ static void id_list(struct db *db, struct buf *sql, const struct batch *b, const
     buf_char(sql, ')');
 }
 
-static bool look_up_some(struct db *db, struct batch *b, const size_t *indexes, size_t n, size_t *found, struct error *err) {
+static bool look_up_some(struct db *db, struct batch *b, const size_t *indexes, size_t n, size_t *found,
+                         struct error *err) {
     struct buf sql = {0};
     buf_str(&sql, "SELECT event_id, family_id, customer_id, bytes_used FROM usage_record WHERE event_id IN ");
     id_list(db, &sql, b, indexes, n);
-    buf_str(&sql, " UNION ALL SELECT event_id, family_id, customer_id, bytes_used FROM usage_block WHERE event_id IN ");
+    buf_str(
+        &sql,
+        " UNION ALL SELECT event_id, family_id, customer_id, bytes_used FROM usage_block WHERE event_id IN ");
     id_list(db, &sql, b, indexes, n);
     struct db_rows rows;
     bool ok = db_query(db, &sql, &rows, err);
@@ -60,7 +63,8 @@ static bool look_up_some(struct db *db, struct batch *b, const size_t *indexes, 
     return true;
 }
 
-bool known_look_up(struct db *db, struct batch *b, size_t *indexes, size_t n, size_t *found, struct error *err) {
+bool known_look_up(struct db *db, struct batch *b, size_t *indexes, size_t n, size_t *found,
+                   struct error *err) {
     size_t known = 0;
     if (n && !db_ensure(db, err))
         return false;

@@ -13,8 +13,8 @@
 /* What is known about one partition while it is being claimed. */
 struct claim {
     int32_t id;
-    int64_t committed;  /* Kafka's, or -1 */
-    int64_t low, high;  /* the log's start and end */
+    int64_t committed; /* Kafka's, or -1 */
+    int64_t low, high; /* the log's start and end */
     int64_t batch_no, first_offset, next_offset;
     bool in_ledger;
 };
@@ -36,7 +36,8 @@ static void where_topic(struct db *db, struct buf *sql, const struct config *cfg
     db_quote(db, sql, cfg->kafka.usage_topic, strlen(cfg->kafka.usage_topic));
 }
 
-static bool ask_committed(rd_kafka_t *rk, const struct config *cfg, struct claim *claims, size_t n, struct error *err) {
+static bool ask_committed(rd_kafka_t *rk, const struct config *cfg, struct claim *claims, size_t n,
+                          struct error *err) {
     rd_kafka_topic_partition_list_t *list = rd_kafka_topic_partition_list_new((int)n);
     for (size_t i = 0; i < n; i++)
         rd_kafka_topic_partition_list_add(list, cfg->kafka.usage_topic, claims[i].id);
@@ -49,10 +50,11 @@ static bool ask_committed(rd_kafka_t *rk, const struct config *cfg, struct claim
     return code == RD_KAFKA_RESP_ERR_NO_ERROR || kafka_error(code, "committed offsets", NULL, err);
 }
 
-static bool ask_watermarks(rd_kafka_t *rk, const struct config *cfg, struct claim *claims, size_t n, struct error *err) {
+static bool ask_watermarks(rd_kafka_t *rk, const struct config *cfg, struct claim *claims, size_t n,
+                           struct error *err) {
     for (size_t i = 0; i < n; i++) {
-        rd_kafka_resp_err_t code = rd_kafka_query_watermark_offsets(rk, cfg->kafka.usage_topic, claims[i].id, &claims[i].low,
-                                                                    &claims[i].high, BROKER_TIMEOUT_MS);
+        rd_kafka_resp_err_t code = rd_kafka_query_watermark_offsets(
+            rk, cfg->kafka.usage_topic, claims[i].id, &claims[i].low, &claims[i].high, BROKER_TIMEOUT_MS);
         if (code != RD_KAFKA_RESP_ERR_NO_ERROR)
             return kafka_error(code, "watermarks", cfg->kafka.usage_topic, err);
     }
@@ -63,11 +65,12 @@ static bool ask_watermarks(rd_kafka_t *rk, const struct config *cfg, struct clai
 static struct claim *ask_partitions(rd_kafka_t *rk, const struct config *cfg, size_t *n, struct error *err) {
     rd_kafka_topic_t *topic = rd_kafka_topic_new(rk, cfg->kafka.usage_topic, NULL);
     const struct rd_kafka_metadata *meta = NULL;
-    rd_kafka_resp_err_t code = topic ? rd_kafka_metadata(rk, 0, topic, &meta, BROKER_TIMEOUT_MS) : rd_kafka_last_error();
+    rd_kafka_resp_err_t code =
+        topic ? rd_kafka_metadata(rk, 0, topic, &meta, BROKER_TIMEOUT_MS) : rd_kafka_last_error();
     struct claim *claims = NULL;
-    if (code == RD_KAFKA_RESP_ERR_NO_ERROR && meta->topic_cnt == 1)
+    if (meta && meta->topic_cnt == 1)
         code = meta->topics[0].err;
-    if (code == RD_KAFKA_RESP_ERR_NO_ERROR && meta->topic_cnt == 1) {
+    if (code == RD_KAFKA_RESP_ERR_NO_ERROR && meta) {
         *n = (size_t)meta->topics[0].partition_cnt;
         claims = mem_zero(*n, sizeof *claims);
         for (size_t i = 0; i < *n; i++)
@@ -82,10 +85,12 @@ static struct claim *ask_partitions(rd_kafka_t *rk, const struct config *cfg, si
     return claims;
 }
 
-static bool insert_rows(struct db *db, const struct config *cfg, const struct claim *claims, size_t n, int64_t owner,
-                        struct error *err) {
+static bool insert_rows(struct db *db, const struct config *cfg, const struct claim *claims, size_t n,
+                        int64_t owner, struct error *err) {
     struct buf sql = {0};
-    buf_str(&sql, "INSERT INTO consumer_ledger (group_id, topic, partition_id, owner, first_offset, next_offset, updated_at) VALUES ");
+    buf_str(
+        &sql,
+        "INSERT INTO consumer_ledger (group_id, topic, partition_id, owner, first_offset, next_offset, updated_at) VALUES ");
     size_t count = 0;
     for (size_t i = 0; i < n; i++) {
         if (claims[i].in_ledger)
@@ -94,8 +99,8 @@ static bool insert_rows(struct db *db, const struct config *cfg, const struct cl
         db_quote(db, &sql, cfg->kafka.group_id, strlen(cfg->kafka.group_id));
         buf_char(&sql, ',');
         db_quote(db, &sql, cfg->kafka.usage_topic, strlen(cfg->kafka.usage_topic));
-        buf_printf(&sql, ",%d,%lld,%lld,%lld,UTC_TIMESTAMP(3))", claims[i].id, (long long)owner, (long long)claims[i].next_offset,
-                   (long long)claims[i].next_offset);
+        buf_printf(&sql, ",%d,%lld,%lld,%lld,UTC_TIMESTAMP(3))", claims[i].id, (long long)owner,
+                   (long long)claims[i].next_offset, (long long)claims[i].next_offset);
     }
     buf_str(&sql, " ON DUPLICATE KEY UPDATE group_id = VALUES(group_id)");
     bool ok = count == 0 || db_exec(db, &sql, NULL, err);
@@ -117,14 +122,16 @@ static bool found_group(struct db *db, rd_kafka_t *rk, const struct config *cfg,
 }
 
 /* Takes the rows over by a locking update, then reads them, in one transaction. */
-static bool take_rows(struct db *db, const struct config *cfg, struct claim *claims, size_t n, int64_t owner, bool *group_known,
-                      struct error *err) {
+static bool take_rows(struct db *db, const struct config *cfg, struct claim *claims, size_t n, int64_t owner,
+                      bool *group_known, struct error *err) {
     struct buf sql = {0};
     struct db_rows rows = {0};
-    bool ok = db_exec_text(db, "SET TRANSACTION ISOLATION LEVEL READ COMMITTED", NULL, err) && db_exec_text(db, "START TRANSACTION", NULL, err);
+    bool ok = db_exec_text(db, "SET TRANSACTION ISOLATION LEVEL READ COMMITTED", NULL, err) &&
+              db_exec_text(db, "START TRANSACTION", NULL, err);
     for (size_t i = 0; ok && i < n; i++) {
         buf_reset(&sql);
-        buf_printf(&sql, "UPDATE consumer_ledger SET owner = %lld, updated_at = UTC_TIMESTAMP(3)", (long long)owner);
+        buf_printf(&sql, "UPDATE consumer_ledger SET owner = %lld, updated_at = UTC_TIMESTAMP(3)",
+                   (long long)owner);
         where_topic(db, &sql, cfg);
         buf_printf(&sql, " AND partition_id = %d", claims[i].id);
         ok = db_exec(db, &sql, NULL, err);
@@ -161,25 +168,27 @@ static void set_start(struct part *p, const struct claim *c, const struct config
     p->batch_no = c->batch_no;
     p->next_offset = p->replay_below = c->next_offset;
     int64_t start = c->committed >= 0 && c->committed < c->next_offset ? c->committed : c->next_offset;
-    const char *problem = c->next_offset < c->low    ? "records that were never settled are gone from the log"
-                          : c->next_offset > c->high ? "the log ends before what the ledger has settled: was the topic made anew?"
-                                                     : NULL;
+    const char *problem = c->next_offset < c->low ? "records that were never settled are gone from the log"
+                          : c->next_offset > c->high
+                              ? "the log ends before what the ledger has settled: was the topic made anew?"
+                              : NULL;
     if (start < c->low)
         start = c->low;
     if (problem && !(cfg->kafka.skip_lost_offsets && c->next_offset < c->low)) {
         p->stopped = true;
-        LOG(LOG_ERROR, "partition_stopped", LOG_S("topic", cfg->kafka.usage_topic), LOG_I("partition", c->id), LOG_S("reason", problem),
-            LOG_I("ledger_next_offset", c->next_offset), LOG_I("log_start", c->low), LOG_I("log_end", c->high));
+        LOG(LOG_ERROR, "partition_stopped", LOG_S("topic", cfg->kafka.usage_topic), LOG_I("partition", c->id),
+            LOG_S("reason", problem), LOG_I("ledger_next_offset", c->next_offset), LOG_I("log_start", c->low),
+            LOG_I("log_end", c->high));
     } else if (problem) {
-        LOG(LOG_WARN, "offsets_skipped", LOG_S("topic", cfg->kafka.usage_topic), LOG_I("partition", c->id), LOG_I("from", c->next_offset),
-            LOG_I("to", c->low));
+        LOG(LOG_WARN, "offsets_skipped", LOG_S("topic", cfg->kafka.usage_topic), LOG_I("partition", c->id),
+            LOG_I("from", c->next_offset), LOG_I("to", c->low));
     }
     p->position = start;
     atomic_init(&p->settled_to, start);
 }
 
-struct assignment *ledger_claim(struct db *db, rd_kafka_t *rk, const struct config *cfg, const int32_t *ids, size_t n,
-                                struct error *err) {
+struct assignment *ledger_claim(struct db *db, rd_kafka_t *rk, const struct config *cfg, const int32_t *ids,
+                                size_t n, struct error *err) {
     struct assignment *a = NULL;
     struct claim *claims = mem_zero(n, sizeof *claims);
     int64_t owner = draw_owner();
@@ -203,9 +212,11 @@ struct assignment *ledger_claim(struct db *db, rd_kafka_t *rk, const struct conf
         a = assignment_new(owner, n);
         for (size_t i = 0; i < n; i++) {
             set_start(&a->parts[i], &claims[i], cfg);
-            LOG(LOG_INFO, "partition_opened", LOG_S("topic", cfg->kafka.usage_topic), LOG_I("partition", claims[i].id), LOG_I("owner", owner),
-                LOG_I("start", a->parts[i].position), LOG_I("ledger_next_offset", claims[i].next_offset),
-                LOG_I("committed_offset", claims[i].committed), LOG_I("log_start", claims[i].low), LOG_I("log_end", claims[i].high));
+            LOG(LOG_INFO, "partition_opened", LOG_S("topic", cfg->kafka.usage_topic),
+                LOG_I("partition", claims[i].id), LOG_I("owner", owner), LOG_I("start", a->parts[i].position),
+                LOG_I("ledger_next_offset", claims[i].next_offset),
+                LOG_I("committed_offset", claims[i].committed), LOG_I("log_start", claims[i].low),
+                LOG_I("log_end", claims[i].high));
         }
     }
     free(claims);
@@ -247,7 +258,8 @@ struct ledger_counts ledger_count(const struct batch *b, const struct batch_span
 }
 
 /* Why a span's UPDATE found no row. */
-static enum ledger_step why_no_row(struct db *db, const struct config *cfg, const struct batch *b, struct error *err) {
+static enum ledger_step why_no_row(struct db *db, const struct config *cfg, const struct batch *b,
+                                   struct error *err) {
     struct buf sql = {0};
     buf_str(&sql, "SELECT partition_id, owner, batch_no FROM consumer_ledger");
     where_topic(db, &sql, cfg);
@@ -260,7 +272,8 @@ static enum ledger_step why_no_row(struct db *db, const struct config *cfg, cons
     while (db_next(&rows)) {
         for (size_t i = 0; i < b->span_count; i++) {
             const struct part *p = b->spans[i].part;
-            if (p->id == db_i64(&rows, 0, -1) && db_i64(&rows, 1, 0) == b->assignment->owner && db_i64(&rows, 2, 0) == p->batch_no + 1)
+            if (p->id == db_i64(&rows, 0, -1) && db_i64(&rows, 1, 0) == b->assignment->owner &&
+                db_i64(&rows, 2, 0) == p->batch_no + 1)
                 done++;
         }
     }
@@ -281,15 +294,16 @@ enum ledger_step ledger_advance(struct db *db, const struct config *cfg, struct 
         const struct batch_span *s = &b->spans[i];
         struct ledger_counts c = ledger_count(b, s);
         buf_reset(&sql);
-        buf_printf(&sql,
-                   "UPDATE consumer_ledger SET batch_no = %lld, next_offset = GREATEST(next_offset, %lld), settled = settled + %lld, "
-                   "blocked = blocked + %lld, duplicate = duplicate + %lld, rejected = rejected + %lld, ignored = ignored + %lld, "
-                   "gap = gap + %lld, updated_at = UTC_TIMESTAMP(3)",
-                   (long long)s->part->batch_no + 1, (long long)s->next, (long long)c.settled, (long long)c.blocked,
-                   (long long)c.duplicate, (long long)c.rejected, (long long)c.ignored, (long long)c.gap);
+        buf_printf(
+            &sql,
+            "UPDATE consumer_ledger SET batch_no = %lld, next_offset = GREATEST(next_offset, %lld), settled = settled + %lld, "
+            "blocked = blocked + %lld, duplicate = duplicate + %lld, rejected = rejected + %lld, ignored = ignored + %lld, "
+            "gap = gap + %lld, updated_at = UTC_TIMESTAMP(3)",
+            (long long)s->part->batch_no + 1, (long long)s->next, (long long)c.settled, (long long)c.blocked,
+            (long long)c.duplicate, (long long)c.rejected, (long long)c.ignored, (long long)c.gap);
         where_topic(db, &sql, cfg);
-        buf_printf(&sql, " AND partition_id = %d AND owner = %lld AND batch_no = %lld", s->part->id, (long long)b->assignment->owner,
-                   (long long)s->part->batch_no);
+        buf_printf(&sql, " AND partition_id = %d AND owner = %lld AND batch_no = %lld", s->part->id,
+                   (long long)b->assignment->owner, (long long)s->part->batch_no);
         int64_t affected = 0;
         if (!db_exec(db, &sql, &affected, err))
             step = LEDGER_FAILED;

@@ -39,7 +39,11 @@ bool log_level_parse(const char *word, enum log_level *out) {
 
 /* Length of the UTF-8 sequence at s, 0 when it isn't one. Vendors' messages are not ours to trust. */
 static size_t utf8_sequence(const unsigned char *s) {
-    size_t n = s[0] < 0x80 ? 1 : s[0] >= 0xC2 && s[0] < 0xE0 ? 2 : s[0] >= 0xE0 && s[0] < 0xF0 ? 3 : s[0] >= 0xF0 && s[0] < 0xF5 ? 4 : 0;
+    size_t n = s[0] < 0x80                   ? 1
+               : s[0] >= 0xC2 && s[0] < 0xE0 ? 2
+               : s[0] >= 0xE0 && s[0] < 0xF0 ? 3
+               : s[0] >= 0xF0 && s[0] < 0xF5 ? 4
+                                             : 0;
     for (size_t i = 1; i < n; i++) {
         if ((s[i] & 0xC0) != 0x80)
             return 0;
@@ -74,8 +78,8 @@ static void append_name(struct buf *b, const char *name) {
 }
 
 static void append_error(struct buf *b, const struct error *e) {
-    buf_printf(b, ",\"error_area\":\"%s\",\"error_action\":\"%s\",\"error_code\":%d,\"error\":", error_area_name(e->area),
-               error_action_name(e->action), e->code);
+    buf_printf(b, ",\"error_area\":\"%s\",\"error_action\":\"%s\",\"error_code\":%d,\"error\":",
+               error_area_name(e->area), error_action_name(e->action), e->code);
     append_json_string(b, e->text);
 }
 
@@ -105,7 +109,8 @@ void log_write(enum log_level level, const char *event, const struct log_field *
     size_t n = strftime(stamp, sizeof stamp, "%Y-%m-%dT%H:%M:%S", &tm);
     stamp[n] = '\0';
     struct buf line = {0};
-    buf_printf(&line, "{\"ts\":\"%s.%03ldZ\",\"level\":\"%s\",\"event\":\"%s\"", stamp, now.tv_nsec / 1000000, names[level], event);
+    buf_printf(&line, "{\"ts\":\"%s.%03ldZ\",\"level\":\"%s\",\"event\":\"%s\"", stamp, now.tv_nsec / 1000000,
+               names[level], event);
     for (; fields->name; fields++)
         append_field(&line, fields);
     buf_str(&line, "}\n");

@@ -14,7 +14,8 @@ static const struct {
     const char *name, *usage, *what;
     int (*main)(int argc, char **argv);
 } commands[] = {
-    {"run", "run -c FILE [--until-drained]", "consume, decide, settle and notify until told to stop, or until drained", cli_run},
+    {"run", "run -c FILE [--until-drained]",
+     "consume, decide, settle and notify until told to stop, or until drained", cli_run},
     {"migrate", "migrate -c FILE", "bring the database's tables up to date", cli_migrate},
     {"help", "help", "this page", cli_help},
     {"version", "version", "the version", cli_version},
@@ -34,8 +35,9 @@ static int cli_help(int argc, char **argv) {
     printf("tallyd: settles usage events against shared quotas, and tells people once\n\n");
     for (size_t i = 0; i < COMMAND_COUNT; i++)
         printf("  tallyd %-32s %s\n", commands[i].usage, commands[i].what);
-    printf("\nExit codes: 0 done, 1 internal, 2 usage, 3 configuration, 4 Kafka, 5 Redis, 6 MySQL,\n"
-           "7 not migrated, 8 the shutdown deadline passed. Logs go to standard output, one JSON object a line.\n");
+    printf(
+        "\nExit codes: 0 done, 1 internal, 2 usage, 3 configuration, 4 Kafka, 5 Redis, 6 MySQL,\n"
+        "7 not migrated, 8 the shutdown deadline passed. Logs go to standard output, one JSON object a line.\n");
     return EXIT_OK;
 }
 
@@ -51,6 +53,7 @@ int main(int argc, char **argv) {
         if (strcmp(name, commands[i].name) == 0)
             return commands[i].main(argc - 1, argv + 1);
     }
-    fprintf(stderr, "tallyd: %s%s: no such command (see `tallyd help`)\n", argc > 1 ? "" : "no command", name);
+    fprintf(stderr, "tallyd: %s%s: no such command (see `tallyd help`)\n", argc > 1 ? "" : "no command",
+            name);
     return EXIT_USAGE;
 }

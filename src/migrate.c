@@ -21,12 +21,13 @@ static int version_of(const struct embedded_file *f) {
 }
 
 static bool ensure_table(struct db *db, struct error *err) {
-    return db_exec_text(db,
-                        "CREATE TABLE IF NOT EXISTS schema_migration ("
-                        "version INT NOT NULL, name VARCHAR(255) CHARACTER SET ascii COLLATE ascii_bin NOT NULL, "
-                        "checksum CHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL, applied_at DATETIME(3) NOT NULL, "
-                        "PRIMARY KEY (version)) ENGINE=InnoDB",
-                        NULL, err);
+    return db_exec_text(
+        db,
+        "CREATE TABLE IF NOT EXISTS schema_migration ("
+        "version INT NOT NULL, name VARCHAR(255) CHARACTER SET ascii COLLATE ascii_bin NOT NULL, "
+        "checksum CHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL, applied_at DATETIME(3) NOT NULL, "
+        "PRIMARY KEY (version)) ENGINE=InnoDB",
+        NULL, err);
 }
 
 static bool is_applied(struct db *db, const struct embedded_file *f, bool *applied, struct error *err) {
@@ -40,7 +41,8 @@ static bool is_applied(struct db *db, const struct embedded_file *f, bool *appli
     return ok;
 }
 
-/* Runs a file's statements: each ends with a semicolon at the end of a line; lines of comment are left out. */
+/* Runs a file's statements: each ends with a semicolon at the end of a line; lines of comment are left out.
+ */
 static bool run_file(struct db *db, const struct embedded_file *f, struct error *err) {
     struct buf sql = {0};
     bool ok = true;
@@ -64,7 +66,8 @@ static bool run_file(struct db *db, const struct embedded_file *f, struct error 
 
 static bool record(struct db *db, const struct embedded_file *f, struct error *err) {
     struct buf sql = {0};
-    buf_printf(&sql, "INSERT INTO schema_migration (version, name, checksum, applied_at) VALUES (%d, ", version_of(f));
+    buf_printf(&sql, "INSERT INTO schema_migration (version, name, checksum, applied_at) VALUES (%d, ",
+               version_of(f));
     db_quote(db, &sql, f->path + strlen(PREFIX), strlen(f->path) - strlen(PREFIX));
     buf_str(&sql, ", SHA2(");
     db_quote(db, &sql, f->data, f->len);
@@ -74,7 +77,8 @@ static bool record(struct db *db, const struct embedded_file *f, struct error *e
     return ok;
 }
 
-static bool apply_one(struct db *db, const struct embedded_file *f, migrate_applied_fn *applied, void *ctx, struct error *err) {
+static bool apply_one(struct db *db, const struct embedded_file *f, migrate_applied_fn *applied, void *ctx,
+                      struct error *err) {
     bool there = false;
     if (!is_applied(db, f, &there, err))
         return false;
@@ -97,7 +101,8 @@ static bool take_lock(struct db *db, struct error *err) {
     buf_free(&sql);
     bool got = ok && db_next(&rows) && db_i64(&rows, 0, 0) == 1;
     db_rows_free(&rows);
-    return got || (ok && error_set(err, ERROR_MYSQL, ERROR_RETRY, ERROR_NOT_DONE, 0, "another migration is still running"));
+    return got || (ok && error_set(err, ERROR_MYSQL, ERROR_RETRY, ERROR_NOT_DONE, 0,
+                                   "another migration is still running"));
 }
 
 bool migrate_apply(struct db *db, migrate_applied_fn *applied, void *ctx, struct error *err) {
@@ -117,7 +122,10 @@ bool migrate_missing(struct db *db, size_t *missing, struct error *err) {
     struct db_rows rows;
     *missing = 0;
     if (!db_ensure(db, err) ||
-        !db_query_text(db, "SELECT 1 FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name = 'schema_migration'", &rows, err))
+        !db_query_text(
+            db,
+            "SELECT 1 FROM information_schema.tables WHERE table_schema = DATABASE() AND table_name = 'schema_migration'",
+            &rows, err))
         return false;
     bool table = db_next(&rows);
     db_rows_free(&rows);

@@ -35,9 +35,9 @@ static const struct {
     {CR_SERVER_LOST, ERROR_RETRY, ERROR_UNKNOWN, true},
     {2055, ERROR_RETRY, ERROR_UNKNOWN, true},
     {CR_COMMANDS_OUT_OF_SYNC, ERROR_RETRY, ERROR_UNKNOWN, true},
-    {1040, ERROR_RETRY, ERROR_NOT_DONE, true},  /* too many connections */
-    {1203, ERROR_RETRY, ERROR_NOT_DONE, true},  /* too many for this user */
-    {1053, ERROR_RETRY, ERROR_UNKNOWN, true},   /* shutting down */
+    {1040, ERROR_RETRY, ERROR_NOT_DONE, true}, /* too many connections */
+    {1203, ERROR_RETRY, ERROR_NOT_DONE, true}, /* too many for this user */
+    {1053, ERROR_RETRY, ERROR_UNKNOWN, true},  /* shutting down */
     {1077, ERROR_RETRY, ERROR_UNKNOWN, true},
     {1079, ERROR_RETRY, ERROR_UNKNOWN, true},
     {1158, ERROR_RETRY, ERROR_UNKNOWN, true},
@@ -78,7 +78,8 @@ static bool db_fail(struct db *db, const char *what, struct error *err) {
 }
 
 bool db_error_is_lock(const struct error *err) {
-    return err->area == ERROR_MYSQL && (err->code == CODE_DEADLOCK || err->code == CODE_LOCK_WAIT || err->code == 1020);
+    return err->area == ERROR_MYSQL &&
+           (err->code == CODE_DEADLOCK || err->code == CODE_LOCK_WAIT || err->code == 1020);
 }
 
 struct db *db_new(const struct config *cfg, enum db_isolation isolation) {
@@ -113,15 +114,17 @@ static time_t monotonic_seconds(void) {
 
 static bool session_setup(struct db *db, struct error *err) {
     struct buf sql = {0};
-    buf_printf(&sql,
-               "SET SESSION sql_mode='STRICT_ALL_TABLES,NO_ZERO_DATE,NO_ZERO_IN_DATE,ERROR_FOR_DIVISION_BY_ZERO,"
-               "NO_ENGINE_SUBSTITUTION', time_zone='+00:00', innodb_lock_wait_timeout=%lld, wait_timeout=%lld",
-               (long long)(db->cfg->mysql.lock_wait_timeout_ms / 1000),
-               (long long)(db->cfg->mysql.session_wait_timeout_ms / 1000));
+    buf_printf(
+        &sql,
+        "SET SESSION sql_mode='STRICT_ALL_TABLES,NO_ZERO_DATE,NO_ZERO_IN_DATE,ERROR_FOR_DIVISION_BY_ZERO,"
+        "NO_ENGINE_SUBSTITUTION', time_zone='+00:00', innodb_lock_wait_timeout=%lld, wait_timeout=%lld",
+        (long long)(db->cfg->mysql.lock_wait_timeout_ms / 1000),
+        (long long)(db->cfg->mysql.session_wait_timeout_ms / 1000));
     bool ok = db_exec(db, &sql, NULL, err) &&
               db_exec_text(db,
-                           db->isolation == DB_READ_COMMITTED ? "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED"
-                                                              : "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ",
+                           db->isolation == DB_READ_COMMITTED
+                               ? "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED"
+                               : "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ",
                            NULL, err);
     buf_free(&sql);
     struct db_rows rows;
@@ -141,7 +144,8 @@ static bool db_connect(struct db *db, struct error *err) {
     db->conn = mysql_init(NULL);
     if (!db->conn)
         return error_set(err, ERROR_INTERNAL, ERROR_STOP, ERROR_NOT_DONE, 0, "mysql_init: out of memory");
-    unsigned connect_s = whole_seconds(c->mysql.connect_timeout_ms), io_s = whole_seconds(c->mysql.timeout_ms);
+    unsigned connect_s = whole_seconds(c->mysql.connect_timeout_ms),
+             io_s = whole_seconds(c->mysql.timeout_ms);
     my_bool off = 0;
     unsigned local_infile = 0, tcp = MYSQL_PROTOCOL_TCP;
     mysql_options(db->conn, MYSQL_OPT_CONNECT_TIMEOUT, &connect_s);
@@ -154,8 +158,9 @@ static bool db_connect(struct db *db, struct error *err) {
     if (!by_socket)
         mysql_options(db->conn, MYSQL_OPT_PROTOCOL, &tcp);
     /* Without CLIENT_FOUND_ROWS: the affected count of a no-op upsert must stay 0. */
-    if (!mysql_real_connect(db->conn, by_socket ? NULL : c->mysql.host, c->mysql.user, c->mysql.password, c->mysql.database,
-                            by_socket ? 0 : (unsigned)c->mysql.port, by_socket ? c->mysql.socket : NULL, 0)) {
+    if (!mysql_real_connect(db->conn, by_socket ? NULL : c->mysql.host, c->mysql.user, c->mysql.password,
+                            c->mysql.database, by_socket ? 0 : (unsigned)c->mysql.port,
+                            by_socket ? c->mysql.socket : NULL, 0)) {
         db_fail(db, "connect", err);
         db_close(db);
         return false;
@@ -180,7 +185,8 @@ bool db_ensure(struct db *db, struct error *err) {
 
 static bool db_run(struct db *db, const char *sql, size_t len, struct error *err) {
     if (!db->conn)
-        return error_set(err, ERROR_MYSQL, ERROR_RETRY, ERROR_NOT_DONE, CR_SERVER_GONE_ERROR, "not connected");
+        return error_set(err, ERROR_MYSQL, ERROR_RETRY, ERROR_NOT_DONE, CR_SERVER_GONE_ERROR,
+                         "not connected");
     db->last_used = monotonic_seconds();
     if (mysql_real_query(db->conn, sql, len) != 0) {
         char what[48];
@@ -197,7 +203,8 @@ static bool db_run(struct db *db, const char *sql, size_t len, struct error *err
 bool db_exec(struct db *db, const struct buf *sql, int64_t *affected, struct error *err) {
     if (!db_run(db, buf_cstr(sql), sql->len, err))
         return false;
-    MYSQL_RES *result = mysql_store_result(db->conn); /* none is expected; one left unread would block the connection */
+    MYSQL_RES *result =
+        mysql_store_result(db->conn); /* none is expected; one left unread would block the connection */
     if (result)
         mysql_free_result(result);
     if (affected)

@@ -55,13 +55,16 @@ static void append_ids(struct buf *sql, const int64_t *ids, size_t n) {
     buf_char(sql, ')');
 }
 
-bool outbox_first_pending(struct db *db, const int64_t *families, size_t n, int64_t *first_pending, struct error *err) {
+bool outbox_first_pending(struct db *db, const int64_t *families, size_t n, int64_t *first_pending,
+                          struct error *err) {
     struct buf sql = {0};
     struct db_rows rows;
     memset(first_pending, 0, n * sizeof *first_pending);
     if (n == 0)
         return true;
-    buf_str(&sql, "SELECT family_id, MIN(outbox_id) FROM usage_event_outbox WHERE status = 'PUBLISH_PENDING' AND family_id IN ");
+    buf_str(
+        &sql,
+        "SELECT family_id, MIN(outbox_id) FROM usage_event_outbox WHERE status = 'PUBLISH_PENDING' AND family_id IN ");
     append_ids(&sql, families, n);
     buf_str(&sql, " GROUP BY family_id ORDER BY family_id");
     bool ok = db_query(db, &sql, &rows, err);
@@ -92,23 +95,29 @@ static struct outbox_row *row_from(const struct db_rows *rows, int64_t lease_end
 }
 
 /* The claim proper: a short transaction, while holding the sweep's lock. */
-static bool claim_rows(struct db *db, const struct config *cfg, int64_t owner, size_t limit, struct outbox_list *out, struct error *err) {
+static bool claim_rows(struct db *db, const struct config *cfg, int64_t owner, size_t limit,
+                       struct outbox_list *out, struct error *err) {
     struct buf sql = {0};
     struct db_rows rows = {0};
     struct outbox_list got = {0};
-    int64_t lease_end = clock_monotonic_ms() + cfg->outbox.lease_ms; /* before the database's clock is read: never later than its end */
-    buf_printf(&sql,
-               "SELECT outbox_id, family_id, event_id, payload_json, created_at, retry_count FROM usage_event_outbox "
-               "WHERE status = 'PUBLISH_PENDING' AND (lease_until IS NULL OR lease_until <= UTC_TIMESTAMP(3)) "
-               "AND (next_retry_at IS NULL OR next_retry_at <= UTC_TIMESTAMP(3)) ORDER BY outbox_id LIMIT %zu FOR UPDATE SKIP LOCKED",
-               limit);
+    int64_t lease_end =
+        clock_monotonic_ms() +
+        cfg->outbox.lease_ms; /* before the database's clock is read: never later than its end */
+    buf_printf(
+        &sql,
+        "SELECT outbox_id, family_id, event_id, payload_json, created_at, retry_count FROM usage_event_outbox "
+        "WHERE status = 'PUBLISH_PENDING' AND (lease_until IS NULL OR lease_until <= UTC_TIMESTAMP(3)) "
+        "AND (next_retry_at IS NULL OR next_retry_at <= UTC_TIMESTAMP(3)) ORDER BY outbox_id LIMIT %zu FOR UPDATE SKIP LOCKED",
+        limit);
     bool ok = db_exec_text(db, "START TRANSACTION", NULL, err) && db_query(db, &sql, &rows, err);
     while (ok && db_next(&rows))
         outbox_list_push(&got, row_from(&rows, lease_end));
     db_rows_free(&rows);
     buf_reset(&sql);
-    buf_printf(&sql, "UPDATE usage_event_outbox SET lease_owner = %lld, lease_until = UTC_TIMESTAMP(3) + INTERVAL %lld MICROSECOND WHERE outbox_id IN ",
-               (long long)owner, (long long)cfg->outbox.lease_ms * 1000);
+    buf_printf(
+        &sql,
+        "UPDATE usage_event_outbox SET lease_owner = %lld, lease_until = UTC_TIMESTAMP(3) + INTERVAL %lld MICROSECOND WHERE outbox_id IN ",
+        (long long)owner, (long long)cfg->outbox.lease_ms * 1000);
     for (struct outbox_row *r = got.head; r; r = r->next) {
         buf_char(&sql, r == got.head ? '(' : ',');
         buf_i64(&sql, r->outbox_id);
@@ -127,8 +136,8 @@ static bool claim_rows(struct db *db, const struct config *cfg, int64_t owner, s
     return true;
 }
 
-bool outbox_claim(struct db *db, const struct config *cfg, int64_t owner, size_t limit, struct outbox_list *out, bool *busy,
-                  struct error *err) {
+bool outbox_claim(struct db *db, const struct config *cfg, int64_t owner, size_t limit,
+                  struct outbox_list *out, bool *busy, struct error *err) {
     struct db_rows rows;
     if (!db_query_text(db, "SELECT GET_LOCK('" SWEEP_LOCK "', 0)", &rows, err))
         return false;
@@ -145,10 +154,13 @@ bool outbox_claim(struct db *db, const struct config *cfg, int64_t owner, size_t
 
 #define HELD " AND status = 'PUBLISH_PENDING' AND lease_owner = %lld AND lease_until > UTC_TIMESTAMP(3)"
 
-bool outbox_mark_sent(struct db *db, int64_t owner, const int64_t *ids, size_t n, int64_t *marked, struct error *err) {
+bool outbox_mark_sent(struct db *db, int64_t owner, const int64_t *ids, size_t n, int64_t *marked,
+                      struct error *err) {
     struct buf sql = {0};
-    buf_str(&sql, "UPDATE usage_event_outbox SET status = 'SENT', sent_at = UTC_TIMESTAMP(3), lease_owner = NULL, lease_until = NULL, "
-                  "next_retry_at = NULL WHERE outbox_id IN ");
+    buf_str(
+        &sql,
+        "UPDATE usage_event_outbox SET status = 'SENT', sent_at = UTC_TIMESTAMP(3), lease_owner = NULL, lease_until = NULL, "
+        "next_retry_at = NULL WHERE outbox_id IN ");
     append_ids(&sql, ids, n);
     buf_printf(&sql, HELD, (long long)owner);
     bool ok = db_exec(db, &sql, marked, err);
@@ -158,8 +170,10 @@ bool outbox_mark_sent(struct db *db, int64_t owner, const int64_t *ids, size_t n
 
 bool outbox_mark_failed(struct db *db, int64_t owner, int64_t id, const char *why, struct error *err) {
     struct buf sql = {0};
-    buf_str(&sql, "UPDATE usage_event_outbox SET status = 'FAILED', retry_count = retry_count + 1, lease_owner = NULL, lease_until = NULL, "
-                  "next_retry_at = NULL, last_error = ");
+    buf_str(
+        &sql,
+        "UPDATE usage_event_outbox SET status = 'FAILED', retry_count = retry_count + 1, lease_owner = NULL, lease_until = NULL, "
+        "next_retry_at = NULL, last_error = ");
     db_quote(db, &sql, why, strlen(why));
     buf_printf(&sql, " WHERE outbox_id = %lld" HELD, (long long)id, (long long)owner);
     bool ok = db_exec(db, &sql, NULL, err);
@@ -167,8 +181,8 @@ bool outbox_mark_failed(struct db *db, int64_t owner, int64_t id, const char *wh
     return ok;
 }
 
-bool outbox_release(struct db *db, int64_t owner, const int64_t *ids, size_t n, int64_t retry_in_ms, bool count_try, const char *why,
-                    struct error *err) {
+bool outbox_release(struct db *db, int64_t owner, const int64_t *ids, size_t n, int64_t retry_in_ms,
+                    bool count_try, const char *why, struct error *err) {
     struct buf sql = {0};
     buf_str(&sql, "UPDATE usage_event_outbox SET lease_owner = NULL, lease_until = NULL, next_retry_at = ");
     if (retry_in_ms > 0)
@@ -201,7 +215,10 @@ bool outbox_release_all(struct db *db, int64_t owner, struct error *err) {
 bool outbox_pending(struct db *db, int64_t limit, int64_t *count, struct error *err) {
     struct buf sql = {0};
     struct db_rows rows;
-    buf_printf(&sql, "SELECT COUNT(*) FROM (SELECT 1 FROM usage_event_outbox WHERE status = 'PUBLISH_PENDING' LIMIT %lld) p", (long long)limit);
+    buf_printf(
+        &sql,
+        "SELECT COUNT(*) FROM (SELECT 1 FROM usage_event_outbox WHERE status = 'PUBLISH_PENDING' LIMIT %lld) p",
+        (long long)limit);
     bool ok = db_query(db, &sql, &rows, err);
     buf_free(&sql);
     if (ok)

@@ -214,7 +214,8 @@ static bool decide(struct worker *w, struct batch *b, bool flight) {
             return false;
         if (round >= ROUNDS_BEFORE_PAUSE) {
             struct error err = {0};
-            error_set(&err, ERROR_REDIS, ERROR_RETRY, ERROR_NOT_DONE, 0, "redis: families are cold again as soon as they are warmed");
+            error_set(&err, ERROR_REDIS, ERROR_RETRY, ERROR_NOT_DONE, 0,
+                      "redis: families are cold again as soon as they are warmed");
             if (!wait_for_store(w, b, &err))
                 return false;
         }
@@ -230,10 +231,12 @@ static void void_in_hand(struct worker *w, const struct batch *disturbed) {
         const struct family_group *d = &disturbed->groups[i];
         if (!d->disturbed)
             continue;
-        while (k < hand->group_count && (hand->groups[k].family_id < d->family_id ||
-                                         (hand->groups[k].family_id == d->family_id && hand->groups[k].month < d->month)))
+        while (k < hand->group_count &&
+               (hand->groups[k].family_id < d->family_id ||
+                (hand->groups[k].family_id == d->family_id && hand->groups[k].month < d->month)))
             k++;
-        if (k < hand->group_count && hand->groups[k].family_id == d->family_id && hand->groups[k].month == d->month)
+        if (k < hand->group_count && hand->groups[k].family_id == d->family_id &&
+            hand->groups[k].month == d->month)
             hand->groups[k].void_decisions = true;
     }
 }
@@ -247,7 +250,8 @@ static void mark_disturbed(struct worker *w, struct batch *b) {
         g->warmed = false;
         atomic_fetch_add(&w->shared.stats->redecided, 1);
         if (++g->failures >= 3)
-            LOG(LOG_WARN, "family_contended", LOG_I("family_id", g->family_id), LOG_I("month", g->month), LOG_I("failures", g->failures));
+            LOG(LOG_WARN, "family_contended", LOG_I("family_id", g->family_id), LOG_I("month", g->month),
+                LOG_I("failures", g->failures));
     }
 }
 
@@ -330,11 +334,12 @@ static void refused(struct worker *w, struct batch *b, const struct error *err) 
         return;
     }
     if (b->count == 1 && batch_event_live(&b->events[0])) {
-        LOG(LOG_ERROR, "event_refused", LOG_S("event_id", b->events[0].usage.id), LOG_I("partition", b->events[0].part->id),
-            LOG_I("offset", b->events[0].offset), LOG_E(err));
+        LOG(LOG_ERROR, "event_refused", LOG_S("event_id", b->events[0].usage.id),
+            LOG_I("partition", b->events[0].part->id), LOG_I("offset", b->events[0].offset), LOG_E(err));
         b->groups[0].dirty = false;
         b->groups[0].disturbed = true;
-        batch_reject(b, 0, REJECT_SETTLEMENT_REJECTED, "the database refuses the event's data (code %d)", err->code);
+        batch_reject(b, 0, REJECT_SETTLEMENT_REJECTED, "the database refuses the event's data (code %d)",
+                     err->code);
         settler_put(w->settler, b);
         return;
     }

@@ -13,7 +13,8 @@ static void unreadable(struct policy_rules *r, const struct policy_row *row, con
     if (r->unreadable)
         return;
     r->unreadable = true;
-    snprintf(r->why, sizeof r->why, "%.32s of %s: %s", row->type, row->customer_id == POLICY_FOR_FAMILY ? "the family" : "the customer", why);
+    snprintf(r->why, sizeof r->why, "%.32s of %s: %s", row->type,
+             row->customer_id == POLICY_FOR_FAMILY ? "the family" : "the customer", why);
 }
 
 /* "22:00" or "2200" → four digits; false when it's no time of day. */
@@ -101,7 +102,8 @@ static void read_row(struct policy_rules *r, const struct policy_row *row, size_
     json_decref(rules);
 }
 
-void policy_rules_build(struct policy_rules *out, const struct policy_row *rows, size_t n, int64_t customer_id) {
+void policy_rules_build(struct policy_rules *out, const struct policy_row *rows, size_t n,
+                        int64_t customer_id) {
     const struct policy_row *own[TYPE_COUNT] = {0}, *family[TYPE_COUNT] = {0};
     *out = (struct policy_rules){.monthly_limit = -1};
     for (size_t i = 0; i < n; i++) {

@@ -28,10 +28,11 @@ static const struct {
     const char *prefix;
     enum error_action action;
 } known_replies[] = {
-    {"BUSY", ERROR_RETRY},       {"LOADING", ERROR_RETRY},  {"READONLY", ERROR_RETRY}, {"MASTERDOWN", ERROR_RETRY},
-    {"OOM", ERROR_RETRY},        {"TRYAGAIN", ERROR_RETRY}, {"CLUSTERDOWN", ERROR_RETRY}, {"NOREPLICAS", ERROR_RETRY},
-    {"MISCONF", ERROR_RETRY},    {"UNBLOCKED", ERROR_RETRY}, {"NOAUTH", ERROR_STOP},  {"WRONGPASS", ERROR_STOP},
-    {"NOPERM", ERROR_STOP},      {"-NOPERM", ERROR_STOP},
+    {"BUSY", ERROR_RETRY},        {"LOADING", ERROR_RETRY},    {"READONLY", ERROR_RETRY},
+    {"MASTERDOWN", ERROR_RETRY},  {"OOM", ERROR_RETRY},        {"TRYAGAIN", ERROR_RETRY},
+    {"CLUSTERDOWN", ERROR_RETRY}, {"NOREPLICAS", ERROR_RETRY}, {"MISCONF", ERROR_RETRY},
+    {"UNBLOCKED", ERROR_RETRY},   {"NOAUTH", ERROR_STOP},      {"WRONGPASS", ERROR_STOP},
+    {"NOPERM", ERROR_STOP},       {"-NOPERM", ERROR_STOP},
 };
 
 static bool reply_fail(const char *text, struct error *err) {
@@ -201,8 +202,8 @@ static bool view_reply(const redisReply *reply, struct redis_reply_view *v, stru
     return reply_fail(reply->str, err);
 }
 
-bool redis_collect(struct redis *r, void (*each)(void *ctx, size_t i, const struct redis_reply_view *reply), void *ctx,
-                   struct error *err) {
+bool redis_collect(struct redis *r, void (*each)(void *ctx, size_t i, const struct redis_reply_view *reply),
+                   void *ctx, struct error *err) {
     size_t n = r->pending_commands;
     r->pending_commands = r->pending_bytes = 0;
     if (!r->conn)
@@ -245,14 +246,17 @@ struct one_reply {
 static void take_text(void *ctx, size_t i, const struct redis_reply_view *v) {
     struct one_reply *one = ctx;
     (void)i;
-    const char *text = v->kind == REDIS_TEXT ? v->text : one->list_value && v->kind == REDIS_LIST && v->count > 1 ? v->items[1] : "";
+    const char *text = v->kind == REDIS_TEXT                                      ? v->text
+                       : one->list_value && v->kind == REDIS_LIST && v->count > 1 ? v->items[1]
+                                                                                  : "";
     if (one->out && text) {
         strncpy(one->out, text, one->size - 1);
         one->out[one->size - 1] = '\0';
     }
 }
 
-static bool run_command(struct redis *r, int argc, const char *const *argv, struct one_reply *one, struct error *err) {
+static bool run_command(struct redis *r, int argc, const char *const *argv, struct one_reply *one,
+                        struct error *err) {
     struct redis_command c = {0};
     for (int i = 0; i < argc; i++)
         buf_str(redis_command_arg(&c), argv[i]);
@@ -272,7 +276,8 @@ bool redis_load_scripts(struct redis *r, struct error *err) {
         const struct embedded_file *f = embedded_find(script_paths[i]);
         struct one_reply one = {.out = r->sha[i], .size = sizeof r->sha[i]};
         if (!f || !run_command(r, 3, (const char *const[]){"SCRIPT", "LOAD", f->data}, &one, err))
-            return error_set(err, ERROR_INTERNAL, ERROR_STOP, ERROR_NOT_DONE, 0, "no script %s", script_paths[i]);
+            return error_set(err, ERROR_INTERNAL, ERROR_STOP, ERROR_NOT_DONE, 0, "no script %s",
+                             script_paths[i]);
     }
     return true;
 }
@@ -292,8 +297,8 @@ static bool redis_connect(struct redis *r, struct error *err) {
     struct timeval tv = {.tv_sec = ms / 1000, .tv_usec = ms % 1000 * 1000};
     r->conn = redisConnectWithTimeout(r->cfg->redis.host, (int)r->cfg->redis.port, tv);
     if (!r->conn || r->conn->err) {
-        error_set(err, ERROR_REDIS, ERROR_RETRY, ERROR_NOT_DONE, 0, "redis: connect to %s:%d: %s", r->cfg->redis.host,
-                  (int)r->cfg->redis.port, r->conn ? r->conn->errstr : "out of memory");
+        error_set(err, ERROR_REDIS, ERROR_RETRY, ERROR_NOT_DONE, 0, "redis: connect to %s:%d: %s",
+                  r->cfg->redis.host, (int)r->cfg->redis.port, r->conn ? r->conn->errstr : "out of memory");
         redis_close(r);
         return false;
     }

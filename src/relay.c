@@ -17,8 +17,8 @@
 #include "log.h"
 #include "notification.h"
 
-#define ROUND_ROWS 500        /* rows looked at in one round: bounds the statements */
-#define LEASE_MARGIN_MS 2000  /* for marking after the last possible report */
+#define ROUND_ROWS 500       /* rows looked at in one round: bounds the statements */
+#define LEASE_MARGIN_MS 2000 /* for marking after the last possible report */
 #define RETRY_AFTER_OUTAGE_MS 1000
 
 /* Shared, under `lock`: queue, stopping, done. Everything else is the thread's own. */
@@ -158,7 +158,8 @@ static bool in_hand(const int64_t *sorted_ids, size_t n, int64_t id) {
  * what waits for somebody else's row, whose lease is given up. */
 static bool choose(struct relay *r, const struct firsts *f, struct outbox_list *now, struct error *err) {
     size_t n = 0, freed = 0;
-    int64_t *ids = mem_alloc(r->hand.count * sizeof *ids), *give_up = mem_alloc(r->hand.count * sizeof *give_up);
+    int64_t *ids = mem_alloc(r->hand.count * sizeof *ids),
+            *give_up = mem_alloc(r->hand.count * sizeof *give_up);
     for (const struct outbox_row *row = r->hand.head; row; row = row->next)
         ids[n++] = row->outbox_id;
     qsort(ids, n, sizeof *ids, by_number);
@@ -186,12 +187,14 @@ static bool choose(struct relay *r, const struct firsts *f, struct outbox_list *
 static void produce(struct relay *r, struct flight *f) {
     struct buf key = {0}, value = {0};
     buf_i64(&key, f->row->family_id);
-    notification_envelope(&value, f->row->event_id, f->row->created_at_ms, f->row->payload_json, strlen(f->row->payload_json));
+    notification_envelope(&value, f->row->event_id, f->row->created_at_ms, f->row->payload_json,
+                          strlen(f->row->payload_json));
     rd_kafka_resp_err_t code;
     do {
-        code = rd_kafka_producev(r->producer, RD_KAFKA_V_TOPIC(r->cfg->kafka.notification_topic), RD_KAFKA_V_KEY(key.data, key.len),
-                                 RD_KAFKA_V_VALUE(value.data, value.len), RD_KAFKA_V_MSGFLAGS(RD_KAFKA_MSG_F_COPY), RD_KAFKA_V_OPAQUE(f),
-                                 RD_KAFKA_V_END);
+        code =
+            rd_kafka_producev(r->producer, RD_KAFKA_V_TOPIC(r->cfg->kafka.notification_topic),
+                              RD_KAFKA_V_KEY(key.data, key.len), RD_KAFKA_V_VALUE(value.data, value.len),
+                              RD_KAFKA_V_MSGFLAGS(RD_KAFKA_MSG_F_COPY), RD_KAFKA_V_OPAQUE(f), RD_KAFKA_V_END);
         if (code == RD_KAFKA_RESP_ERR__QUEUE_FULL)
             rd_kafka_poll(r->producer, 50);
     } while (code == RD_KAFKA_RESP_ERR__QUEUE_FULL);
@@ -223,17 +226,20 @@ static bool mark_sent(struct relay *r, const struct flight *flights, size_t n, s
 static bool handle_failure(struct relay *r, const struct flight *f, struct error *db_err) {
     struct error why = {0};
     kafka_error(f->result, "publish", NULL, &why);
-    bool outage = why.action == ERROR_STOP || f->result == RD_KAFKA_RESP_ERR__MSG_TIMED_OUT || f->result == RD_KAFKA_RESP_ERR__TRANSPORT ||
-                  f->result == RD_KAFKA_RESP_ERR__PURGE_INFLIGHT || f->result == RD_KAFKA_RESP_ERR__PURGE_QUEUE;
+    bool outage = why.action == ERROR_STOP || f->result == RD_KAFKA_RESP_ERR__MSG_TIMED_OUT ||
+                  f->result == RD_KAFKA_RESP_ERR__TRANSPORT ||
+                  f->result == RD_KAFKA_RESP_ERR__PURGE_INFLIGHT ||
+                  f->result == RD_KAFKA_RESP_ERR__PURGE_QUEUE;
     bool last_try = !outage && f->row->retry_count + 1 >= r->cfg->outbox.max_attempts;
     if (why.action == ERROR_REJECT || last_try) {
-        LOG(LOG_ERROR, "notification_failed", LOG_I("outbox_id", f->row->outbox_id), LOG_I("family_id", f->row->family_id),
-            LOG_S("event_id", f->row->event_id), LOG_E(&why));
+        LOG(LOG_ERROR, "notification_failed", LOG_I("outbox_id", f->row->outbox_id),
+            LOG_I("family_id", f->row->family_id), LOG_S("event_id", f->row->event_id), LOG_E(&why));
         atomic_fetch_add(&r->stats->publish_failed, 1);
         return outbox_mark_failed(r->db, r->owner, f->row->outbox_id, why.text, db_err);
     }
     report(r, &why);
-    return outbox_release(r->db, r->owner, &f->row->outbox_id, 1, RETRY_AFTER_OUTAGE_MS, !outage, why.text, db_err);
+    return outbox_release(r->db, r->owner, &f->row->outbox_id, 1, RETRY_AFTER_OUTAGE_MS, !outage, why.text,
+                          db_err);
 }
 
 static void renew_fatal_producer(struct relay *r) {
@@ -277,7 +283,8 @@ static bool publish_round(struct relay *r, struct error *err) {
     drop_expiring(r);
     if (r->hand.count == 0)
         return true;
-    bool ok = db_ensure(r->db, err) && ask_firsts(r, &f, err) && choose(r, &f, &now, err) && publish(r, &now, err);
+    bool ok =
+        db_ensure(r->db, err) && ask_firsts(r, &f, err) && choose(r, &f, &now, err) && publish(r, &now, err);
     outbox_list_free(now.head);
     free(f.families);
     free(f.rows);
@@ -291,7 +298,8 @@ static bool sweep(struct relay *r, struct error *err) {
         return true;
     bool busy = false;
     size_t before = r->hand.count;
-    if (!db_ensure(r->db, err) || !outbox_claim(r->db, r->cfg, r->owner, ROUND_ROWS - before, &r->hand, &busy, err))
+    if (!db_ensure(r->db, err) ||
+        !outbox_claim(r->db, r->cfg, r->owner, ROUND_ROWS - before, &r->hand, &busy, err))
         return false;
     bool more = r->hand.count == ROUND_ROWS; /* a backlog: at once again */
     r->next_sweep_ms = more ? now : now + r->cfg->outbox.sweep_interval_ms;
@@ -302,7 +310,9 @@ static bool sweep(struct relay *r, struct error *err) {
 
 static void pause_after(struct relay *r, const struct error *err) {
     report(r, err);
-    nanosleep(&(struct timespec){.tv_sec = r->cfg->retry.interval_ms / 1000, .tv_nsec = r->cfg->retry.interval_ms % 1000 * 1000000}, NULL);
+    nanosleep(&(struct timespec){.tv_sec = r->cfg->retry.interval_ms / 1000,
+                                 .tv_nsec = r->cfg->retry.interval_ms % 1000 * 1000000},
+              NULL);
 }
 
 static bool nothing_left(struct relay *r) {

@@ -21,7 +21,7 @@ struct attempt {
         int32_t month;
         size_t group;
         int64_t total, base, end;
-    } *families; /* by (family, month) */
+    } * families; /* by (family, month) */
     size_t family_count;
     struct customer_row {
         int64_t family, customer;
@@ -29,7 +29,7 @@ struct attempt {
         size_t group;
         int64_t base, end;
         const struct batch_event *state; /* decides the block state: the latest by event time */
-    } *customers; /* by (family, customer, month) */
+    } * customers;                       /* by (family, customer, month) */
     size_t customer_count;
     char now[PERIOD_UTC_SIZE];
     int64_t now_ms;
@@ -82,10 +82,15 @@ static void chain_families(struct attempt *a) {
             const struct batch_event *e = &b->events[b->order[group->first + i]];
             if (!to_write(e))
                 continue;
-            int64_t base = e->decision.total_bytes - base_remaining(e), end = e->decision.total_bytes - e->decision.remaining_bytes;
+            int64_t base = e->decision.total_bytes - base_remaining(e),
+                    end = e->decision.total_bytes - e->decision.remaining_bytes;
             if (!row) {
                 row = &a->families[a->family_count++];
-                *row = (struct family_row){.family = group->family_id, .month = group->month, .group = g, .total = e->decision.total_bytes, .base = base};
+                *row = (struct family_row){.family = group->family_id,
+                                           .month = group->month,
+                                           .group = g,
+                                           .total = e->decision.total_bytes,
+                                           .base = base};
             } else if (row->total != e->decision.total_bytes || row->end != base) {
                 group->dirty = true;
             }
@@ -118,13 +123,17 @@ static void chain_customers(struct attempt *a) {
         memcpy(indexes, a->live, a->live_count * sizeof *indexes);
     qsort_r(indexes, a->live_count, sizeof *indexes, by_customer, b->events);
     a->customers = mem_alloc(a->live_count * sizeof *a->customers);
+    struct customer_row *row = NULL;
     for (size_t i = 0; i < a->live_count; i++) {
         const struct batch_event *e = &b->events[indexes[i]];
-        struct customer_row *row = a->customer_count ? &a->customers[a->customer_count - 1] : NULL;
         if (!row || !row_is_of(row, &e->usage)) {
             row = &a->customers[a->customer_count++];
-            *row = (struct customer_row){.family = e->usage.family_id, .customer = e->usage.customer_id, .month = e->usage.month,
-                                         .group = e->group, .base = base_monthly(e), .state = e};
+            *row = (struct customer_row){.family = e->usage.family_id,
+                                         .customer = e->usage.customer_id,
+                                         .month = e->usage.month,
+                                         .group = e->group,
+                                         .base = base_monthly(e),
+                                         .state = e};
         } else if (row->end != base_monthly(e)) {
             b->groups[e->group].dirty = true;
         }
@@ -179,7 +188,9 @@ static bool start(struct settle *s, struct error *err) {
 /* Reads the floor under a shared lock, and the time. */
 static bool read_floor(struct settle *s, struct attempt *a, struct error *err) {
     struct db_rows rows;
-    if (!db_query_text(s->db, "SELECT closed_before, UTC_TIMESTAMP(3) FROM usage_floor WHERE id = 1 LOCK IN SHARE MODE", &rows, err))
+    if (!db_query_text(
+            s->db, "SELECT closed_before, UTC_TIMESTAMP(3) FROM usage_floor WHERE id = 1 LOCK IN SHARE MODE",
+            &rows, err))
         return false;
     bool ok = db_next(&rows) && period_parse_utc(rows.row[1], &a->now_ms);
     if (ok)
@@ -221,7 +232,8 @@ static void append_time(struct buf *sql, int64_t t_ms) {
     buf_char(sql, '\'');
 }
 
-static void append_usage_row(struct settle *s, struct buf *sql, const struct attempt *a, const struct batch_event *e) {
+static void append_usage_row(struct settle *s, struct buf *sql, const struct attempt *a,
+                             const struct batch_event *e) {
     const struct usage_event *u = &e->usage;
     buf_char(sql, '(');
     db_quote(s->db, sql, u->id, strlen(u->id));
@@ -261,13 +273,16 @@ static void append_usage_row(struct settle *s, struct buf *sql, const struct att
 }
 
 /* Inserts the allowed or the blocked events' ids; `*fresh` stays true only if every row is new. */
-static bool insert_usage(struct settle *s, const struct attempt *a, bool allowed, bool *fresh, struct error *err) {
+static bool insert_usage(struct settle *s, const struct attempt *a, bool allowed, bool *fresh,
+                         struct error *err) {
     struct buf sql = {0};
     size_t n = 0;
-    buf_printf(&sql, "INSERT INTO %s (event_id, family_id, customer_id, app_id, bytes_used, event_time, quota_month, partition_id, "
-                     "record_offset, created_at%s) VALUES ",
-               allowed ? "usage_record" : "usage_block",
-               allowed ? "" : ", reason, remaining_bytes, monthly_used_bytes, monthly_limit_bytes");
+    buf_printf(
+        &sql,
+        "INSERT INTO %s (event_id, family_id, customer_id, app_id, bytes_used, event_time, quota_month, partition_id, "
+        "record_offset, created_at%s) VALUES ",
+        allowed ? "usage_record" : "usage_block",
+        allowed ? "" : ", reason, remaining_bytes, monthly_used_bytes, monthly_limit_bytes");
     for (size_t i = 0; i < a->live_count; i++) {
         const struct batch_event *e = &a->b->events[a->live[i]];
         if (e->decision.allowed != allowed)
@@ -287,7 +302,8 @@ static bool insert_usage(struct settle *s, const struct attempt *a, bool allowed
 }
 
 /* Whether one of the allowed (blocked) ids stands among the blocked (allowed) ones: a locking read by key. */
-static bool check_other_table(struct settle *s, const struct attempt *a, bool allowed, bool *fresh, struct error *err) {
+static bool check_other_table(struct settle *s, const struct attempt *a, bool allowed, bool *fresh,
+                              struct error *err) {
     struct buf ids = {0}, sql = {0};
     for (size_t i = 0; i < a->live_count; i++) {
         const struct batch_event *e = &a->b->events[a->live[i]];
@@ -306,9 +322,11 @@ static bool check_other_table(struct settle *s, const struct attempt *a, bool al
         buf_char(&ids, ']');
         buf_str(&sql, "SELECT u.event_id FROM JSON_TABLE(");
         db_quote(s->db, &sql, ids.data, ids.len);
-        buf_printf(&sql, ", '$[*]' COLUMNS (id VARCHAR(191) CHARACTER SET ascii COLLATE ascii_bin PATH '$')) j STRAIGHT_JOIN %s u "
-                         "ON u.event_id = j.id LOCK IN SHARE MODE",
-                   allowed ? "usage_block" : "usage_record");
+        buf_printf(
+            &sql,
+            ", '$[*]' COLUMNS (id VARCHAR(191) CHARACTER SET ascii COLLATE ascii_bin PATH '$')) j STRAIGHT_JOIN %s u "
+            "ON u.event_id = j.id LOCK IN SHARE MODE",
+            allowed ? "usage_block" : "usage_record");
         struct db_rows rows;
         ok = db_query(s->db, &sql, &rows, err);
         if (ok && db_next(&rows))
@@ -323,13 +341,17 @@ static bool check_other_table(struct settle *s, const struct attempt *a, bool al
 static bool write_ids(struct settle *s, const struct attempt *a, bool *fresh, struct error *err) {
     *fresh = true;
     return insert_usage(s, a, true, fresh, err) && insert_usage(s, a, false, fresh, err) &&
-           (!*fresh || (check_other_table(s, a, true, fresh, err) && check_other_table(s, a, false, fresh, err)));
+           (!*fresh ||
+            (check_other_table(s, a, true, fresh, err) && check_other_table(s, a, false, fresh, err)));
 }
 
-/* One validating upsert covers every family row: written only where MySQL's figures are the ones decided on. */
+/* One validating upsert covers every family row: written only where MySQL's figures are the ones decided on.
+ */
 static bool write_families(struct settle *s, const struct attempt *a, bool *valid, struct error *err) {
     struct buf sql = {0};
-    buf_str(&sql, "INSERT INTO family_quota (family_id, quota_month, total_quota_bytes, used_bytes, delta_bytes, rev) VALUES ");
+    buf_str(
+        &sql,
+        "INSERT INTO family_quota (family_id, quota_month, total_quota_bytes, used_bytes, delta_bytes, rev) VALUES ");
     for (size_t i = 0; i < a->family_count; i++) {
         const struct family_row *r = &a->families[i];
         buf_str(&sql, i ? ",(" : "(");
@@ -344,7 +366,8 @@ static bool write_families(struct settle *s, const struct attempt *a, bool *vali
         buf_i64(&sql, r->end - r->base);
         buf_str(&sql, ",0)");
     }
-#define FAMILY_HOLDS "used_bytes = VALUES(used_bytes) - VALUES(delta_bytes) AND total_quota_bytes = VALUES(total_quota_bytes)"
+#define FAMILY_HOLDS                                                                                         \
+    "used_bytes = VALUES(used_bytes) - VALUES(delta_bytes) AND total_quota_bytes = VALUES(total_quota_bytes)"
     buf_str(&sql, " ON DUPLICATE KEY UPDATE rev = IF(" FAMILY_HOLDS ", rev + 1, rev), "
                   "delta_bytes = IF(" FAMILY_HOLDS ", VALUES(delta_bytes), delta_bytes), "
                   "used_bytes = IF(" FAMILY_HOLDS ", VALUES(used_bytes), used_bytes)");
@@ -383,8 +406,10 @@ static bool make_customers(struct settle *s, const struct attempt *a, struct err
 
 static bool write_customers(struct settle *s, const struct attempt *a, bool *valid, struct error *err) {
     struct buf sql = {0};
-    buf_str(&sql, "INSERT INTO customer_quota (family_id, customer_id, quota_month, monthly_used_bytes, delta_bytes, rev, is_blocked, "
-                  "block_reason, state_event_time) VALUES ");
+    buf_str(
+        &sql,
+        "INSERT INTO customer_quota (family_id, customer_id, quota_month, monthly_used_bytes, delta_bytes, rev, is_blocked, "
+        "block_reason, state_event_time) VALUES ");
     for (size_t i = 0; i < a->customer_count; i++) {
         const struct customer_row *r = &a->customers[i];
         buf_str(&sql, i ? ",(" : "(");
@@ -402,13 +427,15 @@ static bool write_customers(struct settle *s, const struct attempt *a, bool *val
         buf_char(&sql, ')');
     }
 #define CUSTOMER_HOLDS "monthly_used_bytes = VALUES(monthly_used_bytes) - VALUES(delta_bytes)"
-#define STATE_IS_NEWER CUSTOMER_HOLDS " AND (state_event_time IS NULL OR state_event_time <= VALUES(state_event_time))"
-    buf_str(&sql, " ON DUPLICATE KEY UPDATE rev = IF(" CUSTOMER_HOLDS ", rev + 1, rev), "
-                  "delta_bytes = IF(" CUSTOMER_HOLDS ", VALUES(delta_bytes), delta_bytes), "
-                  "is_blocked = IF(" STATE_IS_NEWER ", VALUES(is_blocked), is_blocked), "
-                  "block_reason = IF(" STATE_IS_NEWER ", VALUES(block_reason), block_reason), "
-                  "state_event_time = IF(" STATE_IS_NEWER ", VALUES(state_event_time), state_event_time), "
-                  "monthly_used_bytes = IF(" CUSTOMER_HOLDS ", VALUES(monthly_used_bytes), monthly_used_bytes)");
+#define STATE_IS_NEWER                                                                                       \
+    CUSTOMER_HOLDS " AND (state_event_time IS NULL OR state_event_time <= VALUES(state_event_time))"
+    buf_str(&sql,
+            " ON DUPLICATE KEY UPDATE rev = IF(" CUSTOMER_HOLDS ", rev + 1, rev), "
+            "delta_bytes = IF(" CUSTOMER_HOLDS ", VALUES(delta_bytes), delta_bytes), "
+            "is_blocked = IF(" STATE_IS_NEWER ", VALUES(is_blocked), is_blocked), "
+            "block_reason = IF(" STATE_IS_NEWER ", VALUES(block_reason), block_reason), "
+            "state_event_time = IF(" STATE_IS_NEWER ", VALUES(state_event_time), state_event_time), "
+            "monthly_used_bytes = IF(" CUSTOMER_HOLDS ", VALUES(monthly_used_bytes), monthly_used_bytes)");
     int64_t affected = 0;
     bool ok = db_exec(s->db, &sql, &affected, err);
     *valid = affected == 2 * (int64_t)a->customer_count;
@@ -420,7 +447,8 @@ static bool write_quotas(struct settle *s, const struct attempt *a, bool *valid,
     *valid = true;
     if (a->family_count == 0)
         return true;
-    return write_families(s, a, valid, err) && (!*valid || (make_customers(s, a, err) && write_customers(s, a, valid, err)));
+    return write_families(s, a, valid, err) &&
+           (!*valid || (make_customers(s, a, err) && write_customers(s, a, valid, err)));
 }
 
 /* After a mismatch: which families' figures differ. Marks all of them where none does any more. */
@@ -429,7 +457,9 @@ static bool find_differing(struct settle *s, struct attempt *a, struct error *er
     struct db_rows rows;
     bool any = false;
     size_t i = 0;
-    buf_str(&sql, "SELECT family_id, quota_month, total_quota_bytes, used_bytes FROM family_quota WHERE (family_id, quota_month) IN ");
+    buf_str(
+        &sql,
+        "SELECT family_id, quota_month, total_quota_bytes, used_bytes FROM family_quota WHERE (family_id, quota_month) IN ");
     for (size_t k = 0; k < a->family_count; k++) {
         buf_str(&sql, k ? ",(" : "((");
         buf_i64(&sql, a->families[k].family);
@@ -463,7 +493,8 @@ static bool find_differing(struct settle *s, struct attempt *a, struct error *er
     i = 0;
     for (bool more = ok && db_next(&rows); ok && i < a->customer_count; i++) {
         const struct customer_row *r = &a->customers[i];
-        bool same = more && db_i64(&rows, 0, -1) == r->family && db_i64(&rows, 1, -1) == r->customer && period_date_month(rows.row[2]) == r->month;
+        bool same = more && db_i64(&rows, 0, -1) == r->family && db_i64(&rows, 1, -1) == r->customer &&
+                    period_date_month(rows.row[2]) == r->month;
         if (same ? db_i64(&rows, 3, -1) != r->base : r->base != 0) {
             a->b->groups[r->group].dirty = true;
             any = true;

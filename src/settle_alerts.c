@@ -47,13 +47,15 @@ static int by_alert(const void *x, const void *y) {
 
 static bool same_alert(const struct call *a, const struct call *b) {
     const struct usage_event *u = &a->event->usage, *v = &b->event->usage;
-    return u->family_id == v->family_id && u->customer_id == v->customer_id && u->month == v->month && strcmp(a->alert, b->alert) == 0;
+    return u->family_id == v->family_id && u->customer_id == v->customer_id && u->month == v->month &&
+           strcmp(a->alert, b->alert) == 0;
 }
 
 static void seen_name(struct buf *out, const struct call *c) {
     const struct usage_event *u = &c->event->usage;
     buf_reset(out);
-    buf_printf(out, "%lld/%lld/%d/%s", (long long)u->family_id, (long long)u->customer_id, u->month, c->alert);
+    buf_printf(out, "%lld/%lld/%d/%s", (long long)u->family_id, (long long)u->customer_id, u->month,
+               c->alert);
 }
 
 static bool is_decided(const struct batch_event *e) {
@@ -103,16 +105,18 @@ static void append_key(struct settle *s, struct buf *sql, const struct call *c, 
     buf_str(sql, ",0");
 }
 
-static void append_state_row(struct settle *s, struct buf *sql, const struct call *c, const char *alert, const char *now) {
+static void append_state_row(struct settle *s, struct buf *sql, const struct call *c, const char *alert,
+                             const char *now) {
     buf_char(sql, '(');
     append_key(s, sql, c, alert);
     buf_char(sql, ',');
     db_quote(s->db, sql, c->event->usage.id, strlen(c->event->usage.id));
-    buf_printf(sql, ",%lld,%lld,'%s')", (long long)c->event->decision.total_bytes, (long long)c->event->decision.remaining_bytes, now);
+    buf_printf(sql, ",%lld,%lld,'%s')", (long long)c->event->decision.total_bytes,
+               (long long)c->event->decision.remaining_bytes, now);
 }
 
-#define STATE_INSERT                                                                                                                 \
-    "INSERT INTO alert_state (family_id, customer_id, quota_month, alert, arming, event_id, total_quota_bytes, remaining_bytes, "     \
+#define STATE_INSERT                                                                                                              \
+    "INSERT INTO alert_state (family_id, customer_id, quota_month, alert, arming, event_id, total_quota_bytes, remaining_bytes, " \
     "told_at) VALUES "
 #define STATE_KEEP " ON DUPLICATE KEY UPDATE arming = alert_state.arming"
 
@@ -131,7 +135,9 @@ static bool find_told(struct settle *s, struct calls *calls, struct error *err) 
     bool ok = db_query(s->db, &sql, &rows, err);
     buf_free(&sql);
     while (ok && db_next(&rows)) {
-        struct batch_event key_event = {.usage = {.family_id = db_i64(&rows, 0, 0), .customer_id = db_i64(&rows, 1, 0), .month = period_date_month(rows.row[2])}};
+        struct batch_event key_event = {.usage = {.family_id = db_i64(&rows, 0, 0),
+                                                  .customer_id = db_i64(&rows, 1, 0),
+                                                  .month = period_date_month(rows.row[2])}};
         for (size_t i = 0; i < calls->count; i++) {
             struct call *c = &calls->items[i];
             const struct call key = {.event = &key_event, .alert = rows.row[3]};
@@ -165,12 +171,14 @@ static bool mark_higher(struct settle *s, const struct calls *calls, const char 
     struct calls marks = {.items = mem_alloc(calls->count * s->cfg->threshold_count * sizeof *marks.items)};
     for (size_t i = 0; i < calls->count; i++) {
         const struct call *c = &calls->items[i];
-        for (size_t k = 0; c->told && c->event->decision.status == STATUS_WARNING && k < s->cfg->threshold_count; k++) {
+        for (size_t k = 0;
+             c->told && c->event->decision.status == STATUS_WARNING && k < s->cfg->threshold_count; k++) {
             char alert[32];
             if (s->cfg->thresholds[k] <= c->event->decision.threshold)
                 continue;
             snprintf(alert, sizeof alert, "THRESHOLD:%d", s->cfg->thresholds[k]);
-            marks.items[marks.count++] = (struct call){.event = c->event, .index = c->index, .alert = mem_strdup(alert)};
+            marks.items[marks.count++] =
+                (struct call){.event = c->event, .index = c->index, .alert = mem_strdup(alert)};
         }
     }
     sort_and_keep_first(&marks);
@@ -210,27 +218,33 @@ static struct outbox_row *row_for(struct settle *s, const struct call *c, int64_
     row->event_id = mem_strdup(c->event->usage.id);
     row->payload_json = payload.data; /* taken over */
     row->created_at_ms = now_ms;
-    row->lease_end_ms = clock_monotonic_ms() + s->cfg->outbox.lease_ms; /* the database's lease ends later than this */
+    row->lease_end_ms =
+        clock_monotonic_ms() + s->cfg->outbox.lease_ms; /* the database's lease ends later than this */
     buf_free(&status);
     return row;
 }
 
-static void append_outbox_row(struct settle *s, struct buf *sql, const struct call *c, const struct outbox_row *row, const char *now) {
+static void append_outbox_row(struct settle *s, struct buf *sql, const struct call *c,
+                              const struct outbox_row *row, const char *now) {
     buf_char(sql, '(');
     db_quote(s->db, sql, row->event_id, strlen(row->event_id));
-    buf_printf(sql, ",%lld,%lld,'PUBLISH_PENDING',", (long long)row->family_id, (long long)c->event->usage.customer_id);
+    buf_printf(sql, ",%lld,%lld,'PUBLISH_PENDING',", (long long)row->family_id,
+               (long long)c->event->usage.customer_id);
     db_quote(s->db, sql, row->payload_json, strlen(row->payload_json));
     buf_printf(sql, ",%lld,UTC_TIMESTAMP(3) + INTERVAL %lld MICROSECOND,'%s')", (long long)s->lease_owner,
                (long long)s->cfg->outbox.lease_ms * 1000, now);
 }
 
 /* Rows in event order: their ids say in which order a family was told. */
-static bool insert_outbox(struct settle *s, struct calls *calls, const char *now, int64_t now_ms, struct error *err) {
+static bool insert_outbox(struct settle *s, struct calls *calls, const char *now, int64_t now_ms,
+                          struct error *err) {
     struct buf sql = {0};
     struct outbox_list born = {0};
     qsort(calls->items, calls->count, sizeof *calls->items, by_event);
-    buf_str(&sql, "INSERT INTO usage_event_outbox (event_id, family_id, customer_id, status, payload_json, lease_owner, lease_until, "
-                  "created_at) VALUES ");
+    buf_str(
+        &sql,
+        "INSERT INTO usage_event_outbox (event_id, family_id, customer_id, status, payload_json, lease_owner, lease_until, "
+        "created_at) VALUES ");
     for (size_t i = 0; i < calls->count; i++) {
         if (!calls->items[i].told)
             continue;
@@ -253,11 +267,12 @@ static bool insert_outbox(struct settle *s, struct calls *calls, const char *now
     return true;
 }
 
-bool settle_alerts(struct settle *s, const struct batch *b, const char *now, int64_t now_ms, struct error *err) {
+bool settle_alerts(struct settle *s, const struct batch *b, const char *now, int64_t now_ms,
+                   struct error *err) {
     struct calls calls;
     collect(&calls, s, b);
-    bool ok = calls.count == 0 ||
-              (insert_states(s, &calls, now, err) && mark_higher(s, &calls, now, err) && insert_outbox(s, &calls, now, now_ms, err));
+    bool ok = calls.count == 0 || (insert_states(s, &calls, now, err) && mark_higher(s, &calls, now, err) &&
+                                   insert_outbox(s, &calls, now, now_ms, err));
     calls_free(&calls);
     return ok;
 }

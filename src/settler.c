@@ -95,8 +95,9 @@ static void count_outcomes(struct settler *s, const struct batch *b) {
     atomic_fetch_add(&s->stats->duplicate, n[OUTCOME_DUPLICATE]);
     atomic_fetch_add(&s->stats->rejected, n[OUTCOME_REJECTED]);
     atomic_fetch_add(&s->stats->ignored, n[OUTCOME_IGNORED]);
-    LOG(LOG_DEBUG, "batch_settled", LOG_I("records", b->count), LOG_I("settled", n[OUTCOME_SETTLED]), LOG_I("blocked", n[OUTCOME_BLOCKED]),
-        LOG_I("duplicate", n[OUTCOME_DUPLICATE]), LOG_I("rejected", n[OUTCOME_REJECTED]), LOG_I("ignored", n[OUTCOME_IGNORED]));
+    LOG(LOG_DEBUG, "batch_settled", LOG_I("records", b->count), LOG_I("settled", n[OUTCOME_SETTLED]),
+        LOG_I("blocked", n[OUTCOME_BLOCKED]), LOG_I("duplicate", n[OUTCOME_DUPLICATE]),
+        LOG_I("rejected", n[OUTCOME_REJECTED]), LOG_I("ignored", n[OUTCOME_IGNORED]));
 }
 
 static void work_on(struct settler *s, struct batch *b) {
@@ -143,8 +144,8 @@ static void settler_free(struct settler *s) {
     free(s);
 }
 
-struct settler *settler_start(const struct config *cfg, const struct messages *messages, struct relay *relay, int64_t lease_owner,
-                              struct stats *stats, struct error *err) {
+struct settler *settler_start(const struct config *cfg, const struct messages *messages, struct relay *relay,
+                              int64_t lease_owner, struct stats *stats, struct error *err) {
     struct settler *s = mem_zero(1, sizeof *s);
     pthread_condattr_t monotonic;
     pthread_condattr_init(&monotonic);
@@ -180,7 +181,8 @@ const struct batch *settler_busy_with(const struct settler *s) {
     return s->batch; /* written by the worker alone */
 }
 
-struct batch *settler_take(struct settler *s, int64_t wait_ms, enum settler_result *result, struct error *err) {
+struct batch *settler_take(struct settler *s, int64_t wait_ms, enum settler_result *result,
+                           struct error *err) {
     if (!s->batch)
         return NULL;
     int64_t until = clock_monotonic_ms() + wait_ms;

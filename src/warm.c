@@ -11,7 +11,8 @@
 #include "period.h"
 #include "policy.h"
 
-#define GROUPS_A_READ 300 /* families' months of one snapshot: bounds the IN lists and the time it is held */
+/* Families' months of one snapshot: bounds the IN lists and the time it is held. */
+#define GROUPS_A_READ 300
 #define DAY_S 86400
 
 struct warmer {
@@ -135,7 +136,8 @@ static bool has_family(const struct snapshot *s, int64_t family) {
 
 static bool has_member(const struct snapshot *s, int64_t family, int64_t customer) {
     size_t i = first_at(&s->members, family, customer);
-    return i < s->members.count && s->members.rows[i].family == family && s->members.rows[i].customer == customer;
+    return i < s->members.count && s->members.rows[i].family == family &&
+           s->members.rows[i].customer == customer;
 }
 
 static void family_list(struct buf *sql, const struct batch *b, const size_t *groups, size_t n) {
@@ -187,15 +189,17 @@ static void month_list(struct buf *sql, const struct batch *b, const size_t *gro
     buf_char(sql, ')');
 }
 
-static bool load_families(struct warmer *w, const struct batch *b, const size_t *groups, size_t n, struct snapshot *s,
-                          struct error *err) {
+static bool load_families(struct warmer *w, const struct batch *b, const size_t *groups, size_t n,
+                          struct snapshot *s, struct error *err) {
     struct buf sql = {0};
     buf_str(&sql, "SELECT family_id, NULL, NULL, NULL, NULL, name, NULL FROM family WHERE family_id IN ");
     family_list(&sql, b, groups, n);
     buf_str(&sql, " ORDER BY family_id");
     bool ok = table_load(w->db, &sql, &s->families, err);
     buf_reset(&sql);
-    buf_str(&sql, "SELECT family_id, customer_id, NULL, NULL, NULL, NULL, NULL FROM family_member WHERE family_id IN ");
+    buf_str(
+        &sql,
+        "SELECT family_id, customer_id, NULL, NULL, NULL, NULL, NULL FROM family_member WHERE family_id IN ");
     family_list(&sql, b, groups, n);
     buf_str(&sql, " ORDER BY family_id, customer_id");
     ok = ok && table_load(w->db, &sql, &s->members, err);
@@ -203,11 +207,13 @@ static bool load_families(struct warmer *w, const struct batch *b, const size_t 
     return ok;
 }
 
-static bool load_quotas(struct warmer *w, const struct batch *b, const size_t *groups, size_t n, struct snapshot *s,
-                        struct error *err) {
+static bool load_quotas(struct warmer *w, const struct batch *b, const size_t *groups, size_t n,
+                        struct snapshot *s, struct error *err) {
     struct buf sql = {0};
-    buf_str(&sql, "SELECT family_id, NULL, quota_month, total_quota_bytes, used_bytes, NULL, NULL FROM family_quota "
-                  "WHERE (family_id, quota_month) IN ");
+    buf_str(
+        &sql,
+        "SELECT family_id, NULL, quota_month, total_quota_bytes, used_bytes, NULL, NULL FROM family_quota "
+        "WHERE (family_id, quota_month) IN ");
     family_month_list(&sql, b, groups, n);
     buf_str(&sql, " ORDER BY family_id");
     bool ok = table_load(w->db, &sql, &s->quotas, err);
@@ -215,11 +221,12 @@ static bool load_quotas(struct warmer *w, const struct batch *b, const size_t *g
     return ok;
 }
 
-static bool load_rest(struct warmer *w, const struct batch *b, const size_t *groups, size_t n, struct snapshot *s,
-                      struct error *err) {
+static bool load_rest(struct warmer *w, const struct batch *b, const size_t *groups, size_t n,
+                      struct snapshot *s, struct error *err) {
     struct buf sql = {0};
-    buf_str(&sql, "SELECT family_id, customer_id, NULL, NULL, NULL, policy_type, rules FROM policy_assignment "
-                  "WHERE is_active = 1 AND family_id IN ");
+    buf_str(&sql,
+            "SELECT family_id, customer_id, NULL, NULL, NULL, policy_type, rules FROM policy_assignment "
+            "WHERE is_active = 1 AND family_id IN ");
     family_list(&sql, b, groups, n);
     buf_str(&sql, " ORDER BY family_id, updated_at, policy_assignment_id");
     bool ok = table_load(w->db, &sql, &s->policies, err);
@@ -233,9 +240,11 @@ static bool load_rest(struct warmer *w, const struct batch *b, const size_t *gro
     buf_str(&sql, " ORDER BY q.family_id, q.customer_id");
     ok = ok && table_load(w->db, &sql, &s->usage, err);
     buf_reset(&sql);
-    buf_str(&sql, "SELECT a.family_id, a.customer_id, a.quota_month, NULL, NULL, a.alert, NULL "
-                  "FROM family_member m STRAIGHT_JOIN alert_state a "
-                  "ON a.family_id = m.family_id AND a.customer_id = m.customer_id AND a.arming = 0 AND a.quota_month IN ");
+    buf_str(
+        &sql,
+        "SELECT a.family_id, a.customer_id, a.quota_month, NULL, NULL, a.alert, NULL "
+        "FROM family_member m STRAIGHT_JOIN alert_state a "
+        "ON a.family_id = m.family_id AND a.customer_id = m.customer_id AND a.arming = 0 AND a.quota_month IN ");
     month_list(&sql, b, groups, n);
     buf_str(&sql, " WHERE m.family_id IN ");
     family_list(&sql, b, groups, n);
@@ -245,7 +254,8 @@ static bool load_rest(struct warmer *w, const struct batch *b, const size_t *gro
     return ok;
 }
 
-static bool group_has_member_event(const struct batch *b, const struct family_group *g, const struct snapshot *s) {
+static bool group_has_member_event(const struct batch *b, const struct family_group *g,
+                                   const struct snapshot *s) {
     for (size_t i = 0; i < g->count; i++) {
         const struct batch_event *e = &b->events[b->order[g->first + i]];
         if (batch_event_live(e) && has_member(s, g->family_id, e->usage.customer_id))
@@ -254,14 +264,16 @@ static bool group_has_member_event(const struct batch *b, const struct family_gr
     return false;
 }
 
-/* Makes the months' rows that members' events need and nobody has, with the total of the latest earlier month. */
-static bool carry_over(struct warmer *w, const struct batch *b, const size_t *groups, size_t n, const struct snapshot *s,
-                       bool *made, struct error *err) {
+/* Makes the months' rows that members' events need and nobody has, with the total of the latest earlier
+ * month. */
+static bool carry_over(struct warmer *w, const struct batch *b, const size_t *groups, size_t n,
+                       const struct snapshot *s, bool *made, struct error *err) {
     struct buf sql = {0}, wanted = {0};
     size_t count = 0;
     for (size_t i = 0; i < n; i++) {
         const struct family_group *g = &b->groups[groups[i]];
-        if (!has_family(s, g->family_id) || find_quota(&s->quotas, g->family_id, g->month) || !group_has_member_event(b, g, s))
+        if (!has_family(s, g->family_id) || find_quota(&s->quotas, g->family_id, g->month) ||
+            !group_has_member_event(b, g, s))
             continue;
         buf_str(&wanted, count++ ? " UNION ALL SELECT " : "SELECT ");
         buf_i64(&wanted, g->family_id);
@@ -272,14 +284,19 @@ static bool carry_over(struct warmer *w, const struct batch *b, const size_t *gr
     bool ok = true;
     int64_t rows = 0;
     if (count) {
-        buf_str(&sql, "INSERT INTO family_quota (family_id, quota_month, total_quota_bytes, used_bytes, delta_bytes, rev) "
-                      "SELECT w.f, w.m, q.total_quota_bytes, 0, 0, 0 FROM (");
+        buf_str(
+            &sql,
+            "INSERT INTO family_quota (family_id, quota_month, total_quota_bytes, used_bytes, delta_bytes, rev) "
+            "SELECT w.f, w.m, q.total_quota_bytes, 0, 0, 0 FROM (");
         buf_append(&sql, buf_cstr(&wanted), wanted.len);
-        buf_str(&sql, ") w JOIN family_quota q ON q.family_id = w.f AND q.quota_month = (SELECT MAX(p.quota_month) FROM "
-                      "family_quota p WHERE p.family_id = w.f AND p.quota_month < w.m) "
-                      "ON DUPLICATE KEY UPDATE rev = family_quota.rev");
+        buf_str(
+            &sql,
+            ") w JOIN family_quota q ON q.family_id = w.f AND q.quota_month = (SELECT MAX(p.quota_month) FROM "
+            "family_quota p WHERE p.family_id = w.f AND p.quota_month < w.m) "
+            "ON DUPLICATE KEY UPDATE rev = family_quota.rev");
         /* Without gap locks on the rows it reads: settlements go on meanwhile. */
-        ok = db_exec_text(w->db, "SET TRANSACTION ISOLATION LEVEL READ COMMITTED", NULL, err) && db_exec(w->db, &sql, &rows, err);
+        ok = db_exec_text(w->db, "SET TRANSACTION ISOLATION LEVEL READ COMMITTED", NULL, err) &&
+             db_exec(w->db, &sql, &rows, err);
     }
     *made = rows > 0;
     buf_free(&sql);
@@ -291,12 +308,13 @@ static bool begin_snapshot(struct warmer *w, struct error *err) {
     return db_exec_text(w->db, "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY", NULL, err);
 }
 
-static bool read_snapshot(struct warmer *w, const struct batch *b, const size_t *groups, size_t n, struct snapshot *s,
-                          struct error *err) {
+static bool read_snapshot(struct warmer *w, const struct batch *b, const size_t *groups, size_t n,
+                          struct snapshot *s, struct error *err) {
     for (int round = 0;; round++) {
         bool made = false;
-        if (!begin_snapshot(w, err) || !load_families(w, b, groups, n, s, err) || !load_quotas(w, b, groups, n, s, err) ||
-            !load_rest(w, b, groups, n, s, err) || !db_exec_text(w->db, "COMMIT", NULL, err))
+        if (!begin_snapshot(w, err) || !load_families(w, b, groups, n, s, err) ||
+            !load_quotas(w, b, groups, n, s, err) || !load_rest(w, b, groups, n, s, err) ||
+            !db_exec_text(w->db, "COMMIT", NULL, err))
             break;
         if (round == 1)
             return true;
@@ -311,7 +329,7 @@ static bool read_snapshot(struct warmer *w, const struct batch *b, const size_t 
 }
 
 static void append_member(const struct snapshot *s, const struct family_group *g, int64_t customer,
-                        struct redis_command *c) {
+                          struct redis_command *c) {
     int64_t used = 0;
     for (size_t i = first_at(&s->usage, g->family_id, customer); i < s->usage.count; i++) {
         const struct row *r = &s->usage.rows[i];
@@ -326,16 +344,19 @@ static void append_member(const struct snapshot *s, const struct family_group *g
     struct policy_row *rows = mem_zero(count, sizeof *rows);
     for (size_t i = 0; i < count; i++) {
         const struct row *r = &s->policies.rows[first + i];
-        rows[i] = (struct policy_row){.customer_id = r->customer, .type = r->text1 ? r->text1 : "", .rules = r->text2 ? r->text2 : ""};
+        rows[i] = (struct policy_row){
+            .customer_id = r->customer, .type = r->text1 ? r->text1 : "", .rules = r->text2 ? r->text2 : ""};
     }
     struct policy_rules rules;
     policy_rules_build(&rules, rows, count, customer);
     free(rows);
     if (rules.unreadable)
-        LOG(LOG_WARN, "policy_unreadable", LOG_I("family_id", g->family_id), LOG_I("customer_id", customer), LOG_S("reason", rules.why));
+        LOG(LOG_WARN, "policy_unreadable", LOG_I("family_id", g->family_id), LOG_I("customer_id", customer),
+            LOG_S("reason", rules.why));
     buf_i64(redis_command_arg(c), customer);
     buf_i64(redis_command_arg(c), used);
-    size_t fields = rules.unreadable + rules.manual_block + (rules.time_block[0] != '\0') + (rules.monthly_limit >= 0) + rules.app_count;
+    size_t fields = rules.unreadable + rules.manual_block + (rules.time_block[0] != '\0') +
+                    (rules.monthly_limit >= 0) + rules.app_count;
     buf_i64(redis_command_arg(c), (int64_t)fields);
     if (rules.unreadable) {
         buf_str(redis_command_arg(c), "UNREADABLE");
@@ -370,8 +391,8 @@ static int64_t new_generation(void) {
     return g & INT64_MAX;
 }
 
-static void append_warm_keys(struct redis_command *c, const struct snapshot *s, const struct family_group *g, size_t members,
-                             size_t first_member, size_t *alerts) {
+static void append_warm_keys(struct redis_command *c, const struct snapshot *s, const struct family_group *g,
+                             size_t members, size_t first_member, size_t *alerts) {
     key_info(redis_command_arg(c), g->family_id, g->month);
     key_remaining(redis_command_arg(c), g->family_id, g->month);
     key_members(redis_command_arg(c), g->family_id);
@@ -381,7 +402,8 @@ static void append_warm_keys(struct redis_command *c, const struct snapshot *s, 
         key_constraints(redis_command_arg(c), g->family_id, customer);
     }
     *alerts = 0;
-    for (size_t i = first_of_family(&s->alerts, g->family_id); i < s->alerts.count && s->alerts.rows[i].family == g->family_id; i++) {
+    for (size_t i = first_of_family(&s->alerts, g->family_id);
+         i < s->alerts.count && s->alerts.rows[i].family == g->family_id; i++) {
         const struct row *r = &s->alerts.rows[i];
         if (r->month != g->month || !r->text1)
             continue;
@@ -390,7 +412,8 @@ static void append_warm_keys(struct redis_command *c, const struct snapshot *s, 
     }
 }
 
-static void append_warm(struct warmer *w, const struct snapshot *s, const struct family_group *g, int64_t now_s) {
+static void append_warm(struct warmer *w, const struct snapshot *s, const struct family_group *g,
+                        int64_t now_s) {
     const struct row *quota = find_quota(&s->quotas, g->family_id, g->month);
     size_t first = first_of_family(&s->members, g->family_id), members = 0, alerts;
     while (first + members < s->members.count && s->members.rows[first + members].family == g->family_id)
@@ -496,7 +519,8 @@ static bool collect_warm(struct warmer *w, struct error *err) {
            error_set(err, ERROR_REDIS, ERROR_RETRY, ERROR_UNKNOWN, 0, "redis: the script cache was emptied");
 }
 
-static bool warm_some(struct warmer *w, struct batch *b, const size_t *groups, size_t n, int64_t now_s, struct error *err) {
+static bool warm_some(struct warmer *w, struct batch *b, const size_t *groups, size_t n, int64_t now_s,
+                      struct error *err) {
     struct snapshot s = {0};
     bool ok = read_snapshot(w, b, groups, n, &s, err) && redis_ensure(w->redis, err);
     for (size_t i = 0; ok && i < n; i++) {
@@ -509,7 +533,8 @@ static bool warm_some(struct warmer *w, struct batch *b, const size_t *groups, s
             continue;
         append_warm(w, &s, g, now_s);
         w->warmed++;
-        if (redis_pending_commands(w->redis) >= REDIS_PIPELINE_COMMANDS || redis_pending_bytes(w->redis) >= REDIS_PIPELINE_BYTES)
+        if (redis_pending_commands(w->redis) >= REDIS_PIPELINE_COMMANDS ||
+            redis_pending_bytes(w->redis) >= REDIS_PIPELINE_BYTES)
             ok = collect_warm(w, err);
     }
     if (ok && redis_pending_commands(w->redis))
@@ -546,7 +571,8 @@ bool warmer_weed_out(struct warmer *w, struct batch *b, struct error *err) {
     for (size_t i = 0; ok && i < n; i += GROUPS_A_READ) {
         size_t some = n - i < GROUPS_A_READ ? n - i : GROUPS_A_READ;
         struct snapshot s = {0};
-        ok = begin_snapshot(w, err) && load_families(w, b, groups + i, some, &s, err) && db_exec_text(w->db, "COMMIT", NULL, err);
+        ok = begin_snapshot(w, err) && load_families(w, b, groups + i, some, &s, err) &&
+             db_exec_text(w->db, "COMMIT", NULL, err);
         for (size_t k = i; ok && k < i + some; k++) {
             struct family_group *g = &b->groups[groups[k]];
             reject_strangers(b, g, &s);

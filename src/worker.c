@@ -11,7 +11,7 @@
 #include "worker_internal.h"
 
 #define IDLE_POLL_MS 100
-#define BUSY_POLL_MS 5          /* while a batch is in flight: its offsets are to be stored soon */
+#define BUSY_POLL_MS 5           /* while a batch is in flight: its offsets are to be stored soon */
 #define REVOKE_DEADLINE_MS 10000 /* others wait for the partitions meanwhile */
 #define CLOSE_DEADLINE_MS 5000
 
@@ -48,7 +48,8 @@ static rd_kafka_topic_partition_list_t *part_list(const struct worker *w, bool w
     for (size_t i = 0; i < a->count; i++) {
         if (a->parts[i].stopped)
             continue;
-        rd_kafka_topic_partition_t *p = rd_kafka_topic_partition_list_add(list, w->cfg->kafka.usage_topic, a->parts[i].id);
+        rd_kafka_topic_partition_t *p =
+            rd_kafka_topic_partition_list_add(list, w->cfg->kafka.usage_topic, a->parts[i].id);
         if (with_offsets)
             p->offset = a->parts[i].position;
     }
@@ -56,7 +57,8 @@ static rd_kafka_topic_partition_list_t *part_list(const struct worker *w, bool w
 }
 
 void worker_store_offsets(struct worker *w, struct batch *b) {
-    if (atomic_load(&b->assignment->lost) || b->assignment != w->assignment || rd_kafka_assignment_lost(w->consumer))
+    if (atomic_load(&b->assignment->lost) || b->assignment != w->assignment ||
+        rd_kafka_assignment_lost(w->consumer))
         return;
     rd_kafka_topic_partition_list_t *list = rd_kafka_topic_partition_list_new((int)b->span_count + 1);
     for (size_t i = 0; i < b->span_count; i++) {
@@ -66,7 +68,8 @@ void worker_store_offsets(struct worker *w, struct batch *b) {
         atomic_store(&p->settled_to, b->spans[i].next);
         rd_kafka_topic_partition_list_add(list, w->cfg->kafka.usage_topic, p->id)->offset = b->spans[i].next;
     }
-    rd_kafka_resp_err_t code = list->cnt ? rd_kafka_offsets_store(w->consumer, list) : RD_KAFKA_RESP_ERR_NO_ERROR;
+    rd_kafka_resp_err_t code =
+        list->cnt ? rd_kafka_offsets_store(w->consumer, list) : RD_KAFKA_RESP_ERR_NO_ERROR;
     for (int i = 0; i < list->cnt; i++) {
         if (list->elems[i].err != RD_KAFKA_RESP_ERR_NO_ERROR)
             code = list->elems[i].err;
@@ -108,7 +111,8 @@ static void on_assign(struct worker *w, const rd_kafka_topic_partition_list_t *p
 
 /* Runs inside the worker's own poll. Nothing is read before the ledger was
  * claimed, which may take a while: an empty assignment holds the place. */
-static void on_rebalance(rd_kafka_t *rk, rd_kafka_resp_err_t code, rd_kafka_topic_partition_list_t *parts, void *opaque) {
+static void on_rebalance(rd_kafka_t *rk, rd_kafka_resp_err_t code, rd_kafka_topic_partition_list_t *parts,
+                         void *opaque) {
     struct worker *w = opaque;
     if (code == RD_KAFKA_RESP_ERR__ASSIGN_PARTITIONS) {
         on_assign(w, parts);
@@ -118,7 +122,8 @@ static void on_rebalance(rd_kafka_t *rk, rd_kafka_resp_err_t code, rd_kafka_topi
         return;
     }
     bool lost = rd_kafka_assignment_lost(rk);
-    LOG(lost ? LOG_WARN : LOG_INFO, "partitions_revoked", LOG_I("worker", w->number), LOG_I("partitions", parts ? parts->cnt : 0), LOG_B("lost", lost));
+    LOG(lost ? LOG_WARN : LOG_INFO, "partitions_revoked", LOG_I("worker", w->number),
+        LOG_I("partitions", parts ? parts->cnt : 0), LOG_B("lost", lost));
     give_up_assignment(w, code == RD_KAFKA_RESP_ERR__REVOKE_PARTITIONS && !lost);
     rd_kafka_assign(rk, NULL);
 }
@@ -184,7 +189,9 @@ void worker_keep_alive(struct worker *w, int64_t ms) {
             w->paused = true;
         }
         int64_t left = until - clock_monotonic_ms();
-        rd_kafka_message_t *m = rd_kafka_consumer_poll(w->consumer, left <= 0 ? 0 : left < 50 ? (int)left : 50);
+        rd_kafka_message_t *m = rd_kafka_consumer_poll(w->consumer, left <= 0   ? 0
+                                                                    : left < 50 ? (int)left
+                                                                                : 50);
         if (m)
             carry(w, m); /* under way when it was paused */
     } while (clock_monotonic_ms() < until && !worker_out_of_time(w));
@@ -199,7 +206,7 @@ static rd_kafka_message_t *next_message(struct worker *w, size_t *taken, int tim
 }
 
 static bool key_is_family(const rd_kafka_message_t *m, int64_t family) {
-    char digits[24];
+    char digits[24] = "";
     struct buf b = {.data = digits, .cap = sizeof digits};
     buf_i64(&b, family);
     return m->key_len == b.len && memcmp(m->key, digits, b.len) == 0;
@@ -216,7 +223,8 @@ static void handle_event(struct worker *w, struct batch *b, const rd_kafka_messa
     struct error err = {0};
     kafka_error(m->err, "consume", rd_kafka_message_errstr(m), &err);
     if (m->err == RD_KAFKA_RESP_ERR__AUTO_OFFSET_RESET && p) {
-        LOG(LOG_ERROR, "partition_stopped", LOG_S("topic", w->cfg->kafka.usage_topic), LOG_I("partition", p->id), LOG_I("position", p->position),
+        LOG(LOG_ERROR, "partition_stopped", LOG_S("topic", w->cfg->kafka.usage_topic),
+            LOG_I("partition", p->id), LOG_I("position", p->position),
             LOG_S("reason", "the offset to read is not in the log"), LOG_E(&err));
         p->stopped = true;
         return;
@@ -225,8 +233,10 @@ static void handle_event(struct worker *w, struct batch *b, const rd_kafka_messa
 }
 
 /* Takes over the message. */
-static void take_message(struct worker *w, struct batch *b, rd_kafka_message_t *m, const struct event_limits *limits) {
-    struct part *p = m->err == RD_KAFKA_RESP_ERR_NO_ERROR ? assignment_part(b->assignment, m->partition) : NULL;
+static void take_message(struct worker *w, struct batch *b, rd_kafka_message_t *m,
+                         const struct event_limits *limits) {
+    struct part *p =
+        m->err == RD_KAFKA_RESP_ERR_NO_ERROR ? assignment_part(b->assignment, m->partition) : NULL;
     if (!p || m->offset < p->position || p->stopped) {
         if (m->err != RD_KAFKA_RESP_ERR_NO_ERROR)
             handle_event(w, b, m);
@@ -252,7 +262,9 @@ static struct batch *fill(struct worker *w) {
     int64_t until = 0;
     size_t taken = 0;
     while ((int64_t)b->count < w->cfg->batch.max_records && (int64_t)b->bytes < w->cfg->batch.max_bytes) {
-        int64_t wait = until ? until - clock_monotonic_ms() : settler_busy_with(w->settler) ? BUSY_POLL_MS : IDLE_POLL_MS;
+        int64_t wait = until                           ? until - clock_monotonic_ms()
+                       : settler_busy_with(w->settler) ? BUSY_POLL_MS
+                                                       : IDLE_POLL_MS;
         rd_kafka_message_t *m = next_message(w, &taken, wait > 0 ? (int)wait : 0);
         if (w->assignment != b->assignment) { /* a rebalance ran inside the poll */
             if (m)
@@ -355,7 +367,8 @@ static bool worker_make(struct worker *w, struct error *err) {
         return false;
     worker_rejoin(w);
     int rc = pthread_create(&w->thread, NULL, worker_main, w);
-    return rc == 0 || error_set(err, ERROR_INTERNAL, ERROR_STOP, ERROR_NOT_DONE, rc, "worker: thread: %s", strerror(rc));
+    return rc == 0 ||
+           error_set(err, ERROR_INTERNAL, ERROR_STOP, ERROR_NOT_DONE, rc, "worker: thread: %s", strerror(rc));
 }
 
 struct worker *worker_start(const struct worker_shared *shared, int number, struct error *err) {

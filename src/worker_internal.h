@@ -22,7 +22,8 @@ struct worker {
     /* shared, under `lock` */
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    struct assignment *assignment; /* written by the worker only, so it reads without the lock; NULL: none, or not open yet */
+    struct assignment *assignment; /* written by the worker only, so it reads without the lock; NULL: none, or
+                                      not open yet */
     bool done;
     /* the thread's own */
     struct worker_shared shared;
@@ -37,12 +38,13 @@ struct worker {
     struct settler *settler;
     int32_t *given; /* partitions the group gave us */
     size_t given_count;
-    bool to_open;       /* they are to be claimed in the ledger before any is read */
+    bool to_open; /* they are to be claimed in the ledger before any is read */
     int64_t next_open_ms;
-    bool paused;        /* the assignment's partitions are paused */
+    bool paused;                  /* the assignment's partitions are paused */
     rd_kafka_message_t **carried; /* came while paused; taken first */
     size_t carried_count, carried_capacity;
-    struct batch *hand; /* the batch being decided, for voiding decisions when the one in flight is decided again */
+    struct batch
+        *hand; /* the batch being decided, for voiding decisions when the one in flight is decided again */
     int64_t next_report_ms;
 };
 

@@ -168,11 +168,11 @@ void sc_rows_diff(struct sc_report *report, const char *what, struct sc_rows *ex
     while (i < expected->count || j < found->count) {
         const struct sc_row *e = i < expected->count ? &expected->items[i] : NULL;
         const struct sc_row *f = j < found->count ? &found->items[j] : NULL;
-        int order = !e ? 1 : !f ? -1 : strverscmp(e->key, f->key);
-        if (order < 0) {
+        int order = e && f ? strverscmp(e->key, f->key) : 0;
+        if (!f || (e && order < 0)) {
             sc_differ(report, "%s %s: expected %.*s, found nothing", what, e->key, shown(e), e->text);
             i++;
-        } else if (order > 0) {
+        } else if (!e || order > 0) {
             sc_differ(report, "%s %s: expected nothing, found %.*s", what, f->key, shown(f), f->text);
             j++;
         } else {

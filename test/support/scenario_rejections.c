@@ -10,7 +10,7 @@
 #define BODY_PART 24 /* that much of the body in a message is a quotation, less may be a name or a bound */
 
 static bool same(const char *a, size_t a_len, const char *b, size_t b_len) {
-    return !a == !b && a_len == b_len && (a_len == 0 || memcmp(a, b, a_len) == 0);
+    return !a == !b && a_len == b_len && (a_len == 0 || !a || !b || memcmp(a, b, a_len) == 0);
 }
 
 static bool printable(const struct sc_header *h) {

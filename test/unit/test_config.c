@@ -253,7 +253,7 @@ static const struct config_node *find(const struct config_node *map, const char 
 
 /* The comment lines above a line (from 1) and the comment behind it. */
 static void comment_of(const char *yaml, size_t line, struct buf *out) {
-    const char *at[2048];
+    const char *at[2048] = {0};
     size_t lines = 0;
     for (const char *s = yaml; s && *s && lines + 1 < 2048; s = strchr(s, '\n') ? strchr(s, '\n') + 1 : NULL)
         at[++lines] = s;

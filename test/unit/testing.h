@@ -44,8 +44,9 @@ static inline char *testing_file(const char *path, size_t *len) {
         n += got;
         if (cap - n < 2) {
             cap *= 2;
-            data = realloc(data, cap);
-            ck_assert_ptr_nonnull(data);
+            char *more = realloc(data, cap);
+            ck_assert_ptr_nonnull(more);
+            data = more;
         }
     }
     ck_assert_msg(!ferror(f), "%s can't be read", path);

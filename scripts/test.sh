@@ -1,0 +1,69 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# Runs the tests on a private stack: test.sh [all|unit|short]
+#
+#   unit   the check suites
+#   short  what a sanitizer build runs: the suites and the scenarios once
+#   all    everything (default)
+#
+# Each test's output goes to a file; a failing one's tail is shown. The last
+# line counts: `tallyd: N passed, N failed, N skipped`.
+set -u
+
+root=$(cd "$(dirname "$0")/.." && pwd)
+cd "$root" || exit 1
+what=${1:-all}
+build=${TALLYD_BUILD:-build}
+export TALLYD_BUILD="$build"
+
+if [ -z "${BROKER_KIND:-}" ]; then
+	exec sh scripts/with-stack.sh --kafka-partitions 6 -- sh "$0" "$what"
+fi
+
+logs=$(mktemp -d "${TMPDIR:-/tmp}/tallyd-test.XXXXXX") || exit 1
+passed=0 failed=0 skipped=0
+echo "broker: $BROKER_KIND"
+
+# run NAME COMMAND…: one test
+run() {
+	name=$1
+	shift
+	start=$(date +%s)
+	if "$@" >"$logs/$name.log" 2>&1; then
+		passed=$((passed + 1))
+		# what a person wants to see of it: the suite's count, the scenario's line, a measured figure
+		summary=$(grep -hE '^(100%:|ok |throughput)' "$logs/$name.log" | tail -n 1)
+		printf 'ok %-28s %3ss  %s\n' "$name" "$(($(date +%s) - start))" "$summary"
+	else
+		failed=$((failed + 1))
+		printf 'FAILED %s\n' "$name"
+		tail -n 60 "$logs/$name.log" | sed 's/^/    /'
+	fi
+}
+
+for t in test/unit/test_*.c; do
+	name=$(basename "$t" .c)
+	run "$name" "$build/test/$name"
+done
+if [ "$what" != unit ]; then
+	run probe_kafka "$build/test/probe_kafka"
+	for n in 1 6; do
+		for d in test/scenarios/*/; do
+			run "scenario_$(basename "$d")_$n" sh scripts/scenario.sh --partitions "$n" "$d"
+		done
+	done
+fi
+if [ "$what" = all ]; then
+	for t in test/integration/*.sh; do
+		case $t in */lib.sh) continue ;; esac
+		run "$(basename "$t" .sh)" sh "$t"
+	done
+fi
+
+if [ "$failed" -eq 0 ]; then
+	rm -rf "$logs"
+else
+	echo "logs: $logs"
+fi
+echo "tallyd: $passed passed, $failed failed, $skipped skipped"
+[ "$failed" -eq 0 ]
