@@ -87,7 +87,7 @@ struct batch_event {
     enum outcome outcome;
     bool parsed;    /* a usage event that passed rules 1-7 */
     bool decided;   /* `decision` is valid */
-    bool looked_up; /* the id isn't in MySQL, as of the last look */
+    bool looked_up; /* MySQL had no such id at the last look, or the dedup entry is its own */
     bool dlt_acked;
     struct event_reason why;
     bool has_twin;  /* it is the first of an id that comes again in this batch */
@@ -106,10 +106,9 @@ struct family_group {
     size_t first, count; /* a run in batch.order */
     bool dirty;          /* to be warmed and decided (again) */
     bool void_decisions; /* to be decided again; what Redis holds is good */
-    bool suspect;        /* the script doesn't know a customer of it as a member: MySQL is to be asked */
-    bool warmed;         /* warmed for this batch since it was last found wanting */
-    bool disturbed;      /* decided again after hand-over: what later batches decided on it is void */
-    int failures;        /* times its settlement was refused */
+    bool suspect; /* the script doesn't know a customer as a member, or knows an id: MySQL is to be asked */
+    bool warmed;  /* warmed for this batch since it was last found wanting */
+    int failures; /* times its settlement was refused */
 };
 
 /* Offsets of one partition that the batch accounts for. */

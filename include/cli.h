@@ -21,6 +21,7 @@ enum exit_code {
 
 int cli_run(int argc, char **argv);
 int cli_migrate(int argc, char **argv);
+int cli_simulate(int argc, char **argv);
 
 /* `tallyd COMMAND: what: why (what to do)` on standard error; `hint` may be NULL. */
 void cli_error(const char *command, const char *what, const char *why, const char *hint);

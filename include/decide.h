@@ -17,6 +17,7 @@ enum decide_answer {
     DECIDE_DONE,       /* event.decision is filled */
     DECIDE_COLD,       /* its family's month must be warmed; nothing was changed */
     DECIDE_NOT_MEMBER, /* the warm family has no such customer; nothing was changed */
+    DECIDE_KNOWN,      /* Redis has seen the id, under other figures or an older warming: look it up; nothing was changed */
     DECIDE_UNREADABLE, /* a rule of that customer couldn't be read; nothing was changed */
 };
 

@@ -33,6 +33,10 @@ rd_kafka_t *kafka_producer_new(const struct config *cfg, kafka_delivery_fn *deli
  * STOP where somebody has to look (authorization, configuration). Returns false. */
 bool kafka_error(rd_kafka_resp_err_t code, const char *what, const char *detail, struct error *err);
 
+/* Asks the broker for a topic beforehand: a producer's first record to it would
+ * otherwise wait about a second on a timer. What goes wrong shows when producing. */
+void kafka_topic_prefetch(rd_kafka_t *rk, const char *topic);
+
 /* Closes a consumer without waiting for ever: leaves the group if the broker
  * answers within the deadline, then destroys the handle. Messages and lists must be freed before. */
 void kafka_consumer_close(rd_kafka_t *rk, int64_t deadline_ms);

@@ -58,6 +58,9 @@ bool outbox_release(struct db *db, int64_t owner, const int64_t *ids, size_t n, 
                     bool count_try, const char *why, struct error *err) __attribute__((warn_unused_result));
 /* Gives up every lease of the owner, at shutdown. */
 bool outbox_release_all(struct db *db, int64_t owner, struct error *err) __attribute__((warn_unused_result));
+/* The pending rows of these events that the owner holds, in order, with what is left of their leases. */
+bool outbox_find_held(struct db *db, int64_t owner, const char *const *event_ids, size_t n,
+                      struct outbox_list *out, struct error *err) __attribute__((warn_unused_result));
 /* Rows that are PUBLISH_PENDING, counted up to `limit`. */
 bool outbox_pending(struct db *db, int64_t limit, int64_t *count, struct error *err)
     __attribute__((warn_unused_result));

@@ -64,8 +64,10 @@ typedef void population_progress_fn(const struct population_seeded *done, void *
 /* Fills family, family_member, family_quota for `month` and policy_assignment,
  * many families a transaction. What is there already of the simulated families
  * is brought to the same state (`used_bytes` is left alone), so an interrupted
- * run can be repeated. Refuses, before it writes anything, when one of the ids belongs to a family that isn't simulated. */
-bool population_seed(const struct population *p, struct db *db, int32_t month, population_progress_fn *progress, void *ctx,
-                     struct population_seeded *done, struct error *err) __attribute__((warn_unused_result));
+ * run can be repeated. Refuses, before it writes anything, when one of the ids belongs to a family that isn't
+ * simulated. */
+bool population_seed(const struct population *p, struct db *db, int32_t month,
+                     population_progress_fn *progress, void *ctx, struct population_seeded *done,
+                     struct error *err) __attribute__((warn_unused_result));
 
 #endif

@@ -48,6 +48,9 @@ enum settle_result settle_batch(struct settle *s, struct batch *b, struct error 
  * settle.c and settle_alerts.c only. */
 bool settle_alerts(struct settle *s, const struct batch *b, const char *now, int64_t now_ms,
                    struct error *err) __attribute__((warn_unused_result));
+/* After a COMMIT whose reply was lost went through: finds the outbox rows it made. Rows it doesn't find wait
+ * for the sweep. */
+void settle_alerts_find_born(struct settle *s, const struct batch *b);
 /* After COMMIT: what the transaction wrote or found in alert_state counts as seen. */
 void settle_alerts_remember(struct settle *s, const struct batch *b);
 

@@ -13,8 +13,10 @@
 -- ARGV  1 family  2 customer  3 bytes  4 app, percent-encoded, '' for none  5 HHmm
 --       6 oldest warming still good (unix seconds)  7 dedup ttl (seconds)
 --       8 thresholds, ascending, comma-separated  9 how many they are
+--       10 '1': the id was looked up in MySQL and isn't there
 --
 -- Returns 'COLD' (something needed is missing, old or unusable: warm the family's month),
+--   'KNOWN' (a dedup entry that doesn't count here: likely a repeat or a conflict, look the id up),
 --   'NOT_MEMBER', 'UNREADABLE', or
 --   'status totalUsed remaining monthlyUsed monthlyLimit userRatio shouldNotify duplicate totalQuota allowed'.
 -- Amounts are decimal text. They stay below 2^53, so comparing them as numbers is exact as long
@@ -60,6 +62,7 @@ if known and string.sub(known, 1, #key) == key then
   -- the cached result, told to be a repeat: its last but two fields say shouldNotify and duplicate
   return (string.gsub(string.sub(known, #key + 1), '^(%S+ %S+ %S+ %S+ %S+ %S+ %S+) 0', '%1 1', 1))
 end
+if known and ARGV[10] ~= '1' then return 'KNOWN' end
 
 if redis.call('SISMEMBER', KEYS[3], ARGV[2]) == 0 then
   return redis.call('EXISTS', KEYS[3]) == 0 and 'COLD' or 'NOT_MEMBER'

@@ -72,7 +72,8 @@ static void append_keys(struct redis_command *a, const struct decider *d, const 
     }
 }
 
-static void append_command(struct decider *d, const struct usage_event *u, int64_t oldest) {
+static void append_command(struct decider *d, const struct batch_event *e, int64_t oldest) {
+    const struct usage_event *u = &e->usage;
     struct redis_command *a = &d->command;
     redis_command_reset(a);
     buf_str(redis_command_arg(a), "EVALSHA");
@@ -89,6 +90,7 @@ static void append_command(struct decider *d, const struct usage_event *u, int64
     buf_i64(redis_command_arg(a), d->cfg->dedup_ttl_seconds);
     buf_str(redis_command_arg(a), buf_cstr(&d->thresholds));
     buf_i64(redis_command_arg(a), (int64_t)d->cfg->threshold_count);
+    buf_str(redis_command_arg(a), e->looked_up ? "1" : "0");
     redis_append(d->redis, a);
 }
 
@@ -172,6 +174,8 @@ static void on_reply(void *ctx, size_t i, const struct redis_reply_view *v) {
         return;
     if (strcmp(v->text, "NOT_MEMBER") == 0)
         *answer = DECIDE_NOT_MEMBER;
+    else if (strcmp(v->text, "KNOWN") == 0)
+        *answer = DECIDE_KNOWN;
     else if (strcmp(v->text, "UNREADABLE") == 0)
         *answer = DECIDE_UNREADABLE;
     else if (decide_parse_reply(v->text, v->len, &e->decision)) {
@@ -186,7 +190,7 @@ bool decider_run(struct decider *d, struct batch *b, const size_t *indexes, size
     if (!redis_ensure(d->redis, err))
         return false;
     for (size_t i = 0; i < n; i++) {
-        append_command(d, &b->events[indexes[i]].usage, now_s - d->cfg->cache_max_age_seconds);
+        append_command(d, &b->events[indexes[i]], now_s - d->cfg->cache_max_age_seconds);
         bool full = redis_pending_commands(d->redis) >= REDIS_PIPELINE_COMMANDS ||
                     redis_pending_bytes(d->redis) >= REDIS_PIPELINE_BYTES;
         if (full || i + 1 == n) {

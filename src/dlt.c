@@ -167,8 +167,12 @@ bool dlt_write(struct dlt *d, struct batch *b, struct error *err) {
         n += b->events[i].outcome == OUTCOME_REJECTED && !b->events[i].dlt_acked;
     if (n == 0)
         return true;
-    if (!d->producer && !(d->producer = kafka_producer_new(d->cfg, on_delivery, d, err)))
-        return false;
+    if (!d->producer) {
+        d->producer = kafka_producer_new(d->cfg, on_delivery, d, err);
+        if (!d->producer)
+            return false;
+        kafka_topic_prefetch(d->producer, d->cfg->kafka.dlt_topic);
+    }
     struct letter *letters = mem_zero(n, sizeof *letters);
     size_t k = 0;
     for (size_t i = 0; i < b->count; i++) {

@@ -149,6 +149,16 @@ rd_kafka_t *kafka_producer_new(const struct config *cfg, kafka_delivery_fn *deli
     return handle_new(RD_KAFKA_PRODUCER, conf, cfg, own, sizeof own / sizeof *own, err);
 }
 
+void kafka_topic_prefetch(rd_kafka_t *rk, const char *topic) {
+    const struct rd_kafka_metadata *meta = NULL;
+    rd_kafka_topic_t *handle = rd_kafka_topic_new(rk, topic, NULL);
+    if (!handle)
+        return;
+    if (rd_kafka_metadata(rk, 0, handle, &meta, 2000) == RD_KAFKA_RESP_ERR_NO_ERROR)
+        rd_kafka_metadata_destroy(meta);
+    rd_kafka_topic_destroy(handle);
+}
+
 void kafka_consumer_close(rd_kafka_t *rk, int64_t deadline_ms) {
     int64_t until = clock_monotonic_ms() + deadline_ms;
     rd_kafka_queue_t *queue = rd_kafka_queue_new(rk);

@@ -17,6 +17,8 @@ static const struct {
     {"run", "run -c FILE [--until-drained]",
      "consume, decide, settle and notify until told to stop, or until drained", cli_run},
     {"migrate", "migrate -c FILE", "bring the database's tables up to date", cli_migrate},
+    {"simulate", "simulate -c FILE [options]", "produce usage events with the shape of a real population",
+     cli_simulate},
     {"help", "help", "this page", cli_help},
     {"version", "version", "the version", cli_version},
 };

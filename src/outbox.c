@@ -212,6 +212,32 @@ bool outbox_release_all(struct db *db, int64_t owner, struct error *err) {
     return ok;
 }
 
+bool outbox_find_held(struct db *db, int64_t owner, const char *const *event_ids, size_t n,
+                      struct outbox_list *out, struct error *err) {
+    struct buf sql = {0};
+    struct db_rows rows;
+    if (n == 0)
+        return true;
+    int64_t now = clock_monotonic_ms();
+    buf_str(&sql,
+            "SELECT outbox_id, family_id, event_id, payload_json, created_at, retry_count, "
+            "TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(3), lease_until) DIV 1000 FROM usage_event_outbox "
+            "WHERE event_id IN ");
+    for (size_t i = 0; i < n; i++) {
+        buf_char(&sql, i ? ',' : '(');
+        db_quote(db, &sql, event_ids[i], strlen(event_ids[i]));
+    }
+    buf_char(&sql, ')');
+    buf_printf(&sql, HELD, (long long)owner);
+    buf_str(&sql, " ORDER BY outbox_id");
+    bool ok = db_query(db, &sql, &rows, err);
+    buf_free(&sql);
+    while (ok && db_next(&rows))
+        outbox_list_push(out, row_from(&rows, now + db_i64(&rows, 6, 0)));
+    db_rows_free(&rows);
+    return ok;
+}
+
 bool outbox_pending(struct db *db, int64_t limit, int64_t *count, struct error *err) {
     struct buf sql = {0};
     struct db_rows rows;

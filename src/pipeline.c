@@ -81,7 +81,7 @@ static void take_answer(struct batch *b, size_t i, enum decide_answer answer) {
     if (answer == DECIDE_UNREADABLE && g->warmed) {
         /* read again for this very batch, and still so */
         batch_reject(b, i, REJECT_POLICY_UNREADABLE, "a rule that applies to the customer can't be read");
-    } else if (answer == DECIDE_NOT_MEMBER) {
+    } else if (answer == DECIDE_NOT_MEMBER || answer == DECIDE_KNOWN) {
         g->suspect = true;
     } else if (answer != DECIDE_DONE) {
         g->dirty = true;
@@ -95,6 +95,8 @@ static bool run_void_groups(struct worker *w, struct batch *b) {
         struct batch_event *e = &b->events[i];
         if (!e->parsed || !b->groups[e->group].void_decisions)
             continue;
+        if (e->decided)
+            e->looked_up = true; /* the dedup entry that Redis may hold is its own */
         e->decided = false;
         if (batch_event_live(e))
             indexes[n++] = i;
@@ -222,14 +224,15 @@ static bool decide(struct worker *w, struct batch *b, bool flight) {
     }
 }
 
-/* Decisions of the batch in hand on families that were decided anew are void. */
-static void void_in_hand(struct worker *w, const struct batch *disturbed) {
+/* Decisions of the batch in hand on families that are about to be decided anew
+ * are void: on the dirty ones, or on all of them. */
+static void void_in_hand(struct worker *w, const struct batch *disturbed, bool all) {
     struct batch *hand = w->hand;
     if (!hand || hand == disturbed)
         return;
     for (size_t i = 0, k = 0; i < disturbed->group_count; i++) {
         const struct family_group *d = &disturbed->groups[i];
-        if (!d->disturbed)
+        if (!d->dirty && !all)
             continue;
         while (k < hand->group_count &&
                (hand->groups[k].family_id < d->family_id ||
@@ -241,12 +244,11 @@ static void void_in_hand(struct worker *w, const struct batch *disturbed) {
     }
 }
 
-static void mark_disturbed(struct worker *w, struct batch *b) {
+static void note_failures(struct worker *w, struct batch *b) {
     for (size_t i = 0; i < b->group_count; i++) {
         struct family_group *g = &b->groups[i];
         if (!g->dirty)
             continue;
-        g->disturbed = true;
         g->warmed = false;
         atomic_fetch_add(&w->shared.stats->redecided, 1);
         if (++g->failures >= 3)
@@ -306,6 +308,7 @@ static struct batch *batch_of_one(struct batch *b, size_t i) {
 /* MySQL refuses some event's data: its records go as batches of one, and the refused one is rejected. */
 static void settle_one_by_one(struct worker *w, struct batch *b) {
     LOG(LOG_WARN, "batch_split", LOG_I("records", b->count));
+    void_in_hand(w, b, true);
     for (size_t i = 0; i < b->count && !gone(w, b); i++) {
         struct batch *one = batch_of_one(b, i);
         if (decide(w, one, true))
@@ -313,19 +316,26 @@ static void settle_one_by_one(struct worker *w, struct batch *b) {
         else
             batch_free(one);
     }
-    for (size_t i = 0; i < b->group_count; i++)
-        b->groups[i].disturbed = true;
-    void_in_hand(w, b);
     batch_free(b);
 }
 
 static void decide_again(struct worker *w, struct batch *b) {
-    mark_disturbed(w, b);
+    note_failures(w, b);
+    void_in_hand(w, b, false);
     back_off(w, b);
     if (!gone(w, b) && decide(w, b, true))
         settler_put(w->settler, b);
     else
         batch_free(b);
+}
+
+static bool forget_family(struct worker *w, struct batch *b) {
+    struct error err = {0};
+    while (!warmer_forget(w->warmer, b->groups[0].family_id, b->groups[0].month, &err)) {
+        if (!wait_for_store(w, b, &err))
+            return false;
+    }
+    return true;
 }
 
 static void refused(struct worker *w, struct batch *b, const struct error *err) {
@@ -336,8 +346,13 @@ static void refused(struct worker *w, struct batch *b, const struct error *err) 
     if (b->count == 1 && batch_event_live(&b->events[0])) {
         LOG(LOG_ERROR, "event_refused", LOG_S("event_id", b->events[0].usage.id),
             LOG_I("partition", b->events[0].part->id), LOG_I("offset", b->events[0].offset), LOG_E(err));
+        /* what was decided and is dropped must leave no trace */
+        void_in_hand(w, b, true);
+        if (!forget_family(w, b)) {
+            batch_free(b);
+            return;
+        }
         b->groups[0].dirty = false;
-        b->groups[0].disturbed = true;
         batch_reject(b, 0, REJECT_SETTLEMENT_REJECTED, "the database refuses the event's data (code %d)",
                      err->code);
         settler_put(w->settler, b);
@@ -355,7 +370,6 @@ static void handle(struct worker *w, struct batch *b, enum settler_result result
     switch (result) {
     case SETTLER_DONE:
         worker_store_offsets(w, b);
-        void_in_hand(w, b);
         batch_free(b);
         break;
     case SETTLER_CAME_BACK:

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "population.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -33,7 +34,8 @@ uint64_t dice_roll(struct dice *d) {
 }
 
 struct dice dice_new(uint64_t seed, uint64_t number) {
-    struct dice d = {.state = mix(seed + UINT64_C(0x9e3779b97f4a7c15)) ^ mix(number * UINT64_C(0xd1342543de82ef95) + 1)};
+    struct dice d = {.state = mix(seed + UINT64_C(0x9e3779b97f4a7c15)) ^
+                              mix(number * UINT64_C(0xd1342543de82ef95) + 1)};
     return d;
 }
 
@@ -107,12 +109,12 @@ static const struct app_kind {
     uint64_t share;
     int64_t low, high;
 } app_kinds[] = {
-    {{"com.kakao.talk", "com.whatsapp"}, 30, MB / 2, 5 * MB},                            /* messages */
-    {{"com.android.chrome", "com.nhn.android.search"}, 25, MB, 20 * MB},                 /* the web */
-    {{"com.instagram.android", "com.zhiliaoapp.musically"}, 18, 5 * MB, 80 * MB},        /* social media */
-    {{"com.iloen.melon", "com.spotify.music"}, 10, 3 * MB, 15 * MB},                     /* music */
-    {{"com.youtube.app", "com.netflix.mediaclient"}, 12, 50 * MB, 500 * MB},             /* films */
-    {{"com.supercell.clashofclans", "com.nexon.maplem"}, 5, 10 * MB, 200 * MB},          /* games */
+    {{"com.kakao.talk", "com.whatsapp"}, 30, MB / 2, 5 * MB},                     /* messages */
+    {{"com.android.chrome", "com.nhn.android.search"}, 25, MB, 20 * MB},          /* the web */
+    {{"com.instagram.android", "com.zhiliaoapp.musically"}, 18, 5 * MB, 80 * MB}, /* social media */
+    {{"com.iloen.melon", "com.spotify.music"}, 10, 3 * MB, 15 * MB},              /* music */
+    {{"com.youtube.app", "com.netflix.mediaclient"}, 12, 50 * MB, 500 * MB},      /* films */
+    {{"com.supercell.clashofclans", "com.nexon.maplem"}, 5, 10 * MB, 200 * MB},   /* games */
 };
 
 static const struct app_kind *draw_kind(struct dice *d) {
@@ -145,8 +147,9 @@ struct seeding {
 };
 
 static void append_name(struct buf *sql, uint32_t family) {
-    static const char *const names[] = {"Kim", "Lee", "Park", "Choi", "Jung", "Kang", "Cho", "Yoon", "Jang", "Lim",
-                                        "Han", "Oh", "Seo", "Shin", "Kwon", "Hwang", "Ahn", "Song", "Jeon", "Hong"};
+    static const char *const names[] = {"Kim",  "Lee",   "Park", "Choi", "Jung", "Kang", "Cho",
+                                        "Yoon", "Jang",  "Lim",  "Han",  "Oh",   "Seo",  "Shin",
+                                        "Kwon", "Hwang", "Ahn",  "Song", "Jeon", "Hong"};
     buf_char(sql, '\'');
     buf_str(sql, names[family % (sizeof names / sizeof *names)]);
     buf_str(sql, NAME_SUFFIX "'");
@@ -154,7 +157,8 @@ static void append_name(struct buf *sql, uint32_t family) {
 
 /* Small plans, so that a few dozen uses a family show every kind of outcome. */
 static int64_t plan_bytes(uint32_t family) {
-    static const int64_t plans[] = {1 * GB, 1 * GB, 2 * GB, 2 * GB, 2 * GB, 3 * GB, 3 * GB, 5 * GB, 10 * GB, 50 * GB};
+    static const int64_t plans[] = {1 * GB, 1 * GB, 2 * GB, 2 * GB,  2 * GB,
+                                    3 * GB, 3 * GB, 5 * GB, 10 * GB, 50 * GB};
     struct dice d = dice_new(LANE_PLAN, family);
     return plans[dice_below(&d, sizeof plans / sizeof *plans)];
 }
@@ -165,8 +169,10 @@ static void begin_row(struct buf *sql, const char *head) {
 }
 
 /* `customer` 0: for the whole family. */
-static void append_rule(struct seeding *s, uint32_t family, int64_t customer, const char *type, const char *rules) {
-    begin_row(&s->rule, "INSERT INTO policy_assignment (family_id, customer_id, policy_type, rules) VALUES (");
+static void append_rule(struct seeding *s, uint32_t family, int64_t customer, const char *type,
+                        const char *rules) {
+    begin_row(&s->rule,
+              "INSERT INTO policy_assignment (family_id, customer_id, policy_type, rules) VALUES (");
     buf_i64(&s->rule, population_family_id(family));
     buf_char(&s->rule, ',');
     if (customer)
@@ -183,13 +189,15 @@ static void append_rules(struct seeding *s, uint32_t family, int64_t youngest) {
     uint64_t percent = dice_below(&d, 100);
     if (percent < 12) {
         char limit[64];
-        snprintf(limit, sizeof limit, "{\"limitBytes\":%lld}", (long long)((int64_t)(1 + dice_below(&d, 8)) * 50 * MB));
+        snprintf(limit, sizeof limit, "{\"limitBytes\":%lld}",
+                 (long long)((int64_t)(1 + dice_below(&d, 8)) * 50 * MB));
         append_rule(s, family, youngest, "MONTHLY_LIMIT", limit);
     }
     if (percent >= 8 && percent < 18)
         append_rule(s, family, youngest, "TIME_BLOCK", "{\"start\":\"22:00\",\"end\":\"07:00\"}");
     if (percent >= 16 && percent < 24)
-        append_rule(s, family, youngest, "APP_BLOCK", "{\"blockedApps\":[\"com.youtube.app\",\"com.supercell.clashofclans\"]}");
+        append_rule(s, family, youngest, "APP_BLOCK",
+                    "{\"blockedApps\":[\"com.youtube.app\",\"com.supercell.clashofclans\"]}");
     if (percent >= 24 && percent < 27)
         append_rule(s, family, 0, "APP_BLOCK", "{\"blockedApps\":[\"com.zhiliaoapp.musically\"]}");
     if (percent >= 27 && percent < 29)
@@ -257,10 +265,11 @@ static bool seed_some(struct seeding *s, uint32_t from, uint32_t to, struct erro
 static bool nobody_elses(const struct population *p, struct db *db, struct error *err) {
     struct buf sql = {0};
     struct db_rows rows;
-    buf_printf(&sql,
-               "SELECT family_id FROM family WHERE family_id BETWEEN %lld AND %lld AND name NOT LIKE '%%" NAME_SUFFIX
-               "' ORDER BY family_id LIMIT 1",
-               (long long)population_family_id(0), (long long)population_family_id(p->families - 1));
+    buf_printf(
+        &sql,
+        "SELECT family_id FROM family WHERE family_id BETWEEN %lld AND %lld AND name NOT LIKE '%%" NAME_SUFFIX
+        "' ORDER BY family_id LIMIT 1",
+        (long long)population_family_id(0), (long long)population_family_id(p->families - 1));
     bool ok = db_query(db, &sql, &rows, err);
     buf_free(&sql);
     if (!ok)
@@ -271,8 +280,9 @@ static bool nobody_elses(const struct population *p, struct db *db, struct error
                                     "family %lld is a real one; nothing was written", (long long)family);
 }
 
-bool population_seed(const struct population *p, struct db *db, int32_t month, population_progress_fn *progress, void *ctx,
-                     struct population_seeded *done, struct error *err) {
+bool population_seed(const struct population *p, struct db *db, int32_t month,
+                     population_progress_fn *progress, void *ctx, struct population_seeded *done,
+                     struct error *err) {
     struct seeding s = {.population = p, .db = db, .done = done};
     period_month_date(month, s.date);
     *done = (struct population_seeded){0};

@@ -325,6 +325,7 @@ static bool nothing_left(struct relay *r) {
 static void *relay_main(void *arg) {
     struct relay *r = arg;
     struct error err = {0};
+    kafka_topic_prefetch(r->producer, r->cfg->kafka.notification_topic);
     for (;;) {
         bool stopping = take_rows(r, r->next_sweep_ms);
         if (stopping && nothing_left(r))

@@ -473,6 +473,10 @@ static bool find_differing(struct settle *s, struct attempt *a, struct error *er
         const struct family_row *r = &a->families[i];
         bool same = more && db_i64(&rows, 0, -1) == r->family && period_date_month(rows.row[1]) == r->month;
         if (!same || db_i64(&rows, 2, -1) != r->total || db_i64(&rows, 3, -1) != r->base) {
+            LOG(LOG_DEBUG, "family_differs", LOG_I("family_id", r->family), LOG_I("month", r->month),
+                LOG_I("decided_on_total", r->total), LOG_I("decided_on_used", r->base),
+                LOG_I("total", same ? db_i64(&rows, 2, -1) : -1),
+                LOG_I("used", same ? db_i64(&rows, 3, -1) : -1));
             a->b->groups[r->group].dirty = true;
             any = true;
         }
@@ -496,6 +500,9 @@ static bool find_differing(struct settle *s, struct attempt *a, struct error *er
         bool same = more && db_i64(&rows, 0, -1) == r->family && db_i64(&rows, 1, -1) == r->customer &&
                     period_date_month(rows.row[2]) == r->month;
         if (same ? db_i64(&rows, 3, -1) != r->base : r->base != 0) {
+            LOG(LOG_DEBUG, "customer_differs", LOG_I("family_id", r->family),
+                LOG_I("customer_id", r->customer), LOG_I("month", r->month),
+                LOG_I("decided_on_used", r->base), LOG_I("used", same ? db_i64(&rows, 3, -1) : 0));
             a->b->groups[r->group].dirty = true;
             any = true;
         }
@@ -530,8 +537,24 @@ static enum settle_result give_up(struct settle *s, const struct error *err) {
 }
 
 /* A settlement that came back is one whose refusal was found out; if it can't be, the same batch again. */
-static enum settle_result come_back(bool known_why) {
-    return known_why ? SETTLE_CAME_BACK : SETTLE_FAILED;
+static enum settle_result come_back(const struct batch *b, const char *why, bool found_out) {
+    if (!found_out)
+        return SETTLE_FAILED;
+    int64_t dirty = 0, first = 0;
+    for (size_t i = b->group_count; i-- > 0;) {
+        if (b->groups[i].dirty) {
+            dirty++;
+            first = b->groups[i].family_id;
+        }
+    }
+    LOG(LOG_DEBUG, "batch_came_back", LOG_S("reason", why), LOG_I("records", b->count),
+        LOG_I("families", dirty), LOG_I("first_family_id", first));
+    return SETTLE_CAME_BACK;
+}
+
+static enum settle_result already_committed(struct settle *s, const struct batch *b) {
+    settle_alerts_find_born(s, b);
+    return SETTLE_DONE;
 }
 
 static enum settle_result transact(struct settle *s, struct attempt *a, struct error *err) {
@@ -543,25 +566,25 @@ static enum settle_result transact(struct settle *s, struct attempt *a, struct e
         return give_up(s, err);
     if (step != LEDGER_ADVANCED) {
         db_rollback(s->db);
-        return step == LEDGER_COMMITTED ? SETTLE_DONE : SETTLE_FENCED;
+        return step == LEDGER_COMMITTED ? already_committed(s, a->b) : SETTLE_FENCED;
     }
     if (!read_floor(s, a, err))
         return give_up(s, err);
     if (reject_closed(s, a)) {
         db_rollback(s->db);
-        return SETTLE_CAME_BACK;
+        return come_back(a->b, "month_closed", true);
     }
     if (!write_ids(s, a, &fresh, err))
         return give_up(s, err);
     if (!fresh) {
         db_rollback(s->db);
-        return come_back(find_known(s, a, err));
+        return come_back(a->b, "id_known", find_known(s, a, err));
     }
     if (!write_quotas(s, a, &valid, err))
         return give_up(s, err);
     if (!valid) {
         db_rollback(s->db);
-        return come_back(find_differing(s, a, err));
+        return come_back(a->b, "figures_differ", find_differing(s, a, err));
     }
     if (!settle_alerts(s, a->b, a->now, a->now_ms, err))
         return give_up(s, err);
@@ -593,7 +616,9 @@ static enum settle_result ask_ledger(struct settle *s, struct batch *b, struct e
         s->maybe_committed = false;
         return SETTLE_CAME_BACK;
     }
-    return step == LEDGER_COMMITTED ? SETTLE_DONE : step == LEDGER_FENCED ? SETTLE_FENCED : SETTLE_FAILED;
+    return step == LEDGER_COMMITTED ? already_committed(s, b)
+           : step == LEDGER_FENCED  ? SETTLE_FENCED
+                                    : SETTLE_FAILED;
 }
 
 enum settle_result settle_batch(struct settle *s, struct batch *b, struct error *err) {
@@ -604,13 +629,13 @@ enum settle_result settle_batch(struct settle *s, struct batch *b, struct error 
         return result;
     }
     if (!all_decided(b))
-        return SETTLE_CAME_BACK;
+        return come_back(b, "undecided", true);
     if (!look_up_duplicates(s, b, err))
         return SETTLE_FAILED;
     struct attempt a;
     attempt_derive(&a, b);
     if (any_dirty(b)) {
-        result = SETTLE_CAME_BACK;
+        result = come_back(b, "no_chain", true);
     } else {
         batch_judge_twins(b);
         result = dlt_write(s->dlt, b, err) ? transact(s, &a, err) : SETTLE_FAILED;

@@ -587,3 +587,13 @@ bool warmer_weed_out(struct warmer *w, struct batch *b, struct error *err) {
     free(groups);
     return ok;
 }
+
+bool warmer_forget(struct warmer *w, int64_t family, int32_t month, struct error *err) {
+    if (!redis_ensure(w->redis, err))
+        return false;
+    redis_command_reset(&w->command);
+    buf_str(redis_command_arg(&w->command), "DEL");
+    key_info(redis_command_arg(&w->command), family, month);
+    redis_append(w->redis, &w->command);
+    return redis_collect(w->redis, NULL, NULL, err);
+}
