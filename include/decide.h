@@ -17,7 +17,8 @@ enum decide_answer {
     DECIDE_DONE,       /* event.decision is filled */
     DECIDE_COLD,       /* its family's month must be warmed; nothing was changed */
     DECIDE_NOT_MEMBER, /* the warm family has no such customer; nothing was changed */
-    DECIDE_KNOWN,      /* Redis has seen the id, under other figures or an older warming: look it up; nothing was changed */
+    DECIDE_KNOWN, /* Redis has seen the id, under other figures or an older warming: look it up; nothing was
+                     changed */
     DECIDE_UNREADABLE, /* a rule of that customer couldn't be read; nothing was changed */
 };
 
@@ -38,6 +39,10 @@ bool decider_run(struct decider *d, struct batch *b, const size_t *indexes, size
 /* The thresholds as "10,30,50" and their cut-offs for a total as "10:100 30:300 50:500" (DESIGN §3). */
 void decide_thresholds_text(struct buf *out, const struct config *cfg);
 void decide_cuts_text(struct buf *out, const struct config *cfg, int64_t total_bytes);
+
+/* Whether a decision is the one its own figures lead to (CONTRACT §2): Redis
+ * could hold anything, and MySQL validates figures, not the status. */
+bool decide_is_consistent(const struct config *cfg, const struct usage_event *u, const struct decision *d);
 
 /* Reads the script's text reply into `out`. False when it isn't of the documented form. */
 bool decide_parse_reply(const char *text, size_t len, struct decision *out)

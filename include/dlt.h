@@ -15,8 +15,11 @@ struct dlt *dlt_new(const struct config *cfg);
 /* Drops what isn't acknowledged: only batches that aren't settled have such records. */
 void dlt_free(struct dlt *d);
 
-/* Writes every rejected record of the batch that isn't acknowledged yet and waits
- * for the acks. False when one couldn't be written: nothing is lost, call again. */
-bool dlt_write(struct dlt *d, struct batch *b, struct error *err) __attribute__((warn_unused_result));
+/* Writes the rejected records of the batch that aren't acknowledged yet and waits
+ * for the acks. `twins`: also those judged by an earlier record of the batch,
+ * whose own fate must be sure by then. False when one couldn't be written:
+ * nothing is lost, call again. */
+bool dlt_write(struct dlt *d, struct batch *b, bool twins, struct error *err)
+    __attribute__((warn_unused_result));
 
 #endif

@@ -23,6 +23,10 @@
 struct assignment *ledger_claim(struct db *db, rd_kafka_t *rk, const struct config *cfg, const int32_t *ids,
                                 size_t n, struct error *err) __attribute__((warn_unused_result));
 
+/* The month below which events are too old (usage_floor). */
+bool ledger_floor(struct db *db, int32_t *closed_before, struct error *err)
+    __attribute__((warn_unused_result));
+
 /* How step 1 of a settlement went. */
 enum ledger_step {
     LEDGER_ADVANCED,  /* the rows are locked, and say the batch is settled once the transaction commits */

@@ -4,8 +4,9 @@
  *   LOG(LOG_INFO, "batch_settled", LOG_I("records", n), LOG_S("topic", t));
  *
  * takes at least one field. *
- * Lines are written with one write(2), so that threads never mix them and a
- * closed or full output costs the line and nothing else. */
+ * Lines are written with one write(2), so that threads never mix them. A closed
+ * output or a full disk costs the line, which is counted; a pipe that nobody
+ * empties makes its writers wait. */
 #ifndef TALLYD_LOG_H
 #define TALLYD_LOG_H
 

@@ -41,8 +41,8 @@ bool outbox_first_pending(struct db *db, const int64_t *families, size_t n, int6
                           struct error *err) __attribute__((warn_unused_result));
 
 /* Leases up to `limit` pending rows whose lease ran out and whose retry is due,
- * in order of outbox_id, and appends them. One process at a time: `*busy` says
- * that another one is at it. */
+ * and that are the first pending ones of their family, in order of outbox_id, and appends them. One process
+ * at a time: `*busy` says that another one is at it. */
 bool outbox_claim(struct db *db, const struct config *cfg, int64_t owner, size_t limit,
                   struct outbox_list *out, bool *busy, struct error *err) __attribute__((warn_unused_result));
 

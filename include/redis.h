@@ -77,7 +77,8 @@ size_t redis_pending_bytes(const struct redis *r);
 bool redis_collect(struct redis *r, void (*each)(void *ctx, size_t i, const struct redis_reply_view *reply),
                    void *ctx, struct error *err) __attribute__((warn_unused_result));
 
-/* CONFIG GET of one parameter into `out`; "" where the server doesn't tell. */
+/* CONFIG GET of one parameter into `out`; "" where the server has no such command
+ * or doesn't let us. */
 bool redis_config_get(struct redis *r, const char *name, char *out, size_t size, struct error *err)
     __attribute__((warn_unused_result));
 

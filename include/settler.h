@@ -42,8 +42,8 @@ struct batch *settler_take(struct settler *s, int64_t wait_ms, enum settler_resu
                            struct error *err);
 /* The month below which events are too old, as last read from usage_floor. Any thread. */
 int32_t settler_closed_before(const struct settler *s);
-/* Forgets which alerts were seen, on assignment. The slot must be empty. */
-void settler_new_assignment(struct settler *s);
+/* Forgets which alerts were seen, on assignment, and takes the floor as read then. The slot must be empty. */
+void settler_new_assignment(struct settler *s, int32_t closed_before);
 /* Lets a batch that can't be settled go (SETTLER_DROPPED) instead of trying on. Any thread. */
 void settler_abandon(struct settler *s);
 /* Ends the thread, whose slot must be empty, and frees everything. */

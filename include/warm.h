@@ -35,9 +35,6 @@ bool warmer_warm(struct warmer *w, struct batch *b, int64_t now_s, struct error 
 bool warmer_weed_out(struct warmer *w, struct batch *b, struct error *err)
     __attribute__((warn_unused_result));
 
-/* Deletes a family's month from the cache: it's cold when it's next needed. */
-bool warmer_forget(struct warmer *w, int64_t family, int32_t month, struct error *err) __attribute__((warn_unused_result));
-
 /* Families' months warmed and queries run, since the start. */
 int64_t warmer_warmed(const struct warmer *w);
 

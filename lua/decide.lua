@@ -23,7 +23,7 @@
 -- as no sum passes it: a + b > c is written a > c - b.
 
 local function amount(text)
-  if not text or not string.find(text, '^%-?%d+$') or #text > 17 then return nil end
+  if not text or #text > 17 or not (text == '0' or string.find(text, '^%-?[1-9]%d*$')) then return nil end
   return tonumber(text)
 end
 
@@ -51,7 +51,7 @@ end
 
 local info = redis.call('HMGET', KEYS[1], 'gen', 'warmed', 'totalQuota', 'thresholds', 'cuts', 'expire')
 local gen, total, cuts, expire = info[1], amount(info[3]), info[5], info[6]
-if not gen or not total or not cuts or not expire or info[4] ~= ARGV[8] then return 'COLD' end
+if not gen or not total or total < 0 or not cuts or not amount(expire) or info[4] ~= ARGV[8] then return 'COLD' end
 local warmed = amount(info[2])
 if not warmed or warmed < tonumber(ARGV[6]) then return 'COLD' end
 
@@ -68,7 +68,7 @@ if redis.call('SISMEMBER', KEYS[3], ARGV[2]) == 0 then
   return redis.call('EXISTS', KEYS[3]) == 0 and 'COLD' or 'NOT_MEMBER'
 end
 local remaining, monthly = amount(figures[1]), amount(figures[2])
-if not remaining or not monthly then return 'COLD' end
+if not remaining or remaining > total or not monthly or monthly < 0 then return 'COLD' end
 
 local app = ARGV[4]
 local rules = redis.call('HMGET', KEYS[5], 'WARM', 'UNREADABLE', 'BLOCK:ACCESS', 'BLOCK:TIME', 'LIMIT:DATA:MONTHLY',
@@ -120,7 +120,8 @@ if allowed then
     end
   end
 end
-local notify = mark and redis.call('GET', KEYS[mark]) ~= gen
+-- MGET gives nil for a key of another type, where GET would fail for ever
+local notify = mark and redis.call('MGET', KEYS[mark])[1] ~= gen
 
 if allowed then
   redis.call('DECRBY', KEYS[2], ARGV[3])

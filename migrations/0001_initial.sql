@@ -1,15 +1,16 @@
 -- SPDX-License-Identifier: MIT
 -- All tables of the contract. Natural primary keys; times are UTC; text keys
--- compare byte by byte. Statements end with a semicolon at the end of a line.
+-- compare byte by byte. Each statement may run again, since a crash can come
+-- between any two of them: DDL has no transactions. Statements end with a semicolon at the end of a line.
 
-CREATE TABLE family (
+CREATE TABLE IF NOT EXISTS family (
   family_id BIGINT NOT NULL,
   name VARCHAR(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL,
   PRIMARY KEY (family_id),
   CONSTRAINT family_id_ck CHECK (family_id >= 0)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4;
 
-CREATE TABLE family_member (
+CREATE TABLE IF NOT EXISTS family_member (
   family_id BIGINT NOT NULL,
   customer_id BIGINT NOT NULL,
   PRIMARY KEY (family_id, customer_id),
@@ -18,7 +19,7 @@ CREATE TABLE family_member (
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4;
 
 -- customer_id NULL: the rule is for every member. rules is JSON in content, text in type.
-CREATE TABLE policy_assignment (
+CREATE TABLE IF NOT EXISTS policy_assignment (
   policy_assignment_id BIGINT NOT NULL AUTO_INCREMENT,
   family_id BIGINT NOT NULL,
   customer_id BIGINT NULL,
@@ -32,7 +33,7 @@ CREATE TABLE policy_assignment (
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4;
 
 -- total_quota_bytes is written by others; everything else here is tallyd's.
-CREATE TABLE family_quota (
+CREATE TABLE IF NOT EXISTS family_quota (
   family_id BIGINT NOT NULL,
   quota_month DATE NOT NULL,
   total_quota_bytes BIGINT NOT NULL,
@@ -43,7 +44,7 @@ CREATE TABLE family_quota (
   CONSTRAINT family_quota_ck CHECK (family_id >= 0 AND total_quota_bytes >= 0 AND used_bytes >= 0)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4;
 
-CREATE TABLE customer_quota (
+CREATE TABLE IF NOT EXISTS customer_quota (
   family_id BIGINT NOT NULL,
   customer_id BIGINT NOT NULL,
   quota_month DATE NOT NULL,
@@ -58,7 +59,7 @@ CREATE TABLE customer_quota (
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4;
 
 -- One row an allowed event; event_id is the guard: only a new row moves the quotas.
-CREATE TABLE usage_record (
+CREATE TABLE IF NOT EXISTS usage_record (
   event_id VARCHAR(191) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
   family_id BIGINT NOT NULL,
   customer_id BIGINT NOT NULL,
@@ -74,7 +75,7 @@ CREATE TABLE usage_record (
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4;
 
 -- One row a blocked event, with the figures it was decided on.
-CREATE TABLE usage_block (
+CREATE TABLE IF NOT EXISTS usage_block (
   event_id VARCHAR(191) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
   family_id BIGINT NOT NULL,
   customer_id BIGINT NOT NULL,
@@ -95,7 +96,7 @@ CREATE TABLE usage_block (
 
 -- The guard against telling twice. alert holds percent-encoded text from outside
 -- (APP_BLOCK: and up to 300 bytes).
-CREATE TABLE alert_state (
+CREATE TABLE IF NOT EXISTS alert_state (
   family_id BIGINT NOT NULL,
   customer_id BIGINT NOT NULL,
   quota_month DATE NOT NULL,
@@ -111,7 +112,7 @@ CREATE TABLE alert_state (
 
 -- Two ways in: the sweep goes by (status, outbox_id), the order rule by
 -- (status, family_id, outbox_id); the primary key ends both of them.
-CREATE TABLE usage_event_outbox (
+CREATE TABLE IF NOT EXISTS usage_event_outbox (
   outbox_id BIGINT NOT NULL AUTO_INCREMENT,
   event_id VARCHAR(191) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
   family_id BIGINT NOT NULL,
@@ -133,7 +134,7 @@ CREATE TABLE usage_event_outbox (
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4;
 
 -- owner is drawn at each assignment; batch_no counts the batches settled.
-CREATE TABLE consumer_ledger (
+CREATE TABLE IF NOT EXISTS consumer_ledger (
   group_id VARCHAR(191) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL,
   topic VARCHAR(249) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
   partition_id INT NOT NULL,
@@ -155,11 +156,11 @@ CREATE TABLE consumer_ledger (
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4;
 
 -- One row: the first month that is still open.
-CREATE TABLE usage_floor (
+CREATE TABLE IF NOT EXISTS usage_floor (
   id TINYINT NOT NULL,
   closed_before DATE NOT NULL,
   PRIMARY KEY (id),
   CONSTRAINT usage_floor_ck CHECK (id = 1)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4;
 
-INSERT INTO usage_floor (id, closed_before) VALUES (1, '1970-01-01');
+INSERT INTO usage_floor (id, closed_before) VALUES (1, '1970-01-01') ON DUPLICATE KEY UPDATE id = VALUES(id);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include "cli.h"
@@ -50,6 +51,9 @@ static bool check_redis(const struct config *cfg, struct error *err) {
     struct redis *r = redis_new(cfg);
     bool ok = redis_ensure(r, err) && redis_config_get(r, "maxmemory-policy", policy, sizeof policy, err);
     redis_free(r);
+    if (ok && !policy[0])
+        LOG(LOG_WARN, "redis_policy_unknown",
+            LOG_S("reason", "CONFIG GET maxmemory-policy isn't answered; it must be noeviction"));
     if (ok && policy[0] && strcmp(policy, "noeviction") != 0)
         return error_set(err, ERROR_REDIS, ERROR_STOP, ERROR_NOT_DONE, 0,
                          "redis: maxmemory-policy is %s, must be noeviction", policy);
@@ -122,9 +126,9 @@ static bool daemon_stop(struct daemon *d) {
         worker_stop(d->workers[i], settle_until);
     for (size_t i = 0; i < d->worker_count; i++)
         ended = worker_join(d->workers[i], deadline - LAST_WORDS_MS) && ended;
-    if (d->relay) {
+    if (ended && d->relay) { /* a settler that goes on still uses it */
         relay_stop(d->relay);
-        ended = relay_join(d->relay, deadline - LAST_WORDS_MS) && ended;
+        ended = relay_join(d->relay, deadline - LAST_WORDS_MS);
     }
     if (!ended)
         return false;
@@ -183,6 +187,23 @@ static void exit_on_signal(int signal) {
     _exit(128 + signal);
 }
 
+/* Whatever hangs, a frozen store or a library: the deadline holds. */
+static void exit_on_deadline(int signal) {
+    static const char line[] = "{\"level\":\"error\",\"event\":\"deadline_passed\"}\n";
+    (void)signal;
+    ssize_t written = write(STDOUT_FILENO, line, sizeof line - 1);
+    (void)written;
+    _exit(EXIT_DEADLINE);
+}
+
+static void arm_deadline(int64_t deadline_ms) {
+    struct sigaction action = {.sa_handler = exit_on_deadline};
+    const struct itimerval timer = {
+        .it_value = {.tv_sec = deadline_ms / 1000, .tv_usec = deadline_ms % 1000 * 1000}};
+    sigaction(SIGALRM, &action, NULL);
+    setitimer(ITIMER_REAL, &timer, NULL);
+}
+
 static void arm_second_signal(const sigset_t *signals) {
     struct sigaction action = {.sa_handler = exit_on_signal};
     sigaction(SIGTERM, &action, NULL);
@@ -198,7 +219,6 @@ static int run_daemon(struct config *cfg, bool until_drained) {
     sigaddset(&signals, SIGTERM);
     sigaddset(&signals, SIGINT);
     pthread_sigmask(SIG_BLOCK, &signals, NULL); /* before any thread: they inherit the mask */
-    signal(SIGPIPE, SIG_IGN);
     bool started = daemon_start(&d, until_drained, &err);
     if (started) {
         LOG(LOG_INFO, "started", LOG_S("group_id", cfg->kafka.group_id),
@@ -209,6 +229,7 @@ static int run_daemon(struct config *cfg, bool until_drained) {
         cli_error("run", error_area_name(err.area), err.text, NULL);
     }
     arm_second_signal(&signals);
+    arm_deadline(cfg->shutdown.deadline_ms);
     bool ended = daemon_stop(&d);
     log_progress(&d, "stopped");
     if (!ended) {

@@ -154,7 +154,32 @@ bool decide_parse_reply(const char *text, size_t len, struct decision *out) {
     return out->allowed == (out->status == STATUS_NORMAL || out->status == STATUS_WARNING);
 }
 
+/* The lowest threshold that is reached, 0 for none. Exact: 2^53 * 100 is within 64 bits. */
+static int reached_threshold(const struct config *cfg, int64_t total, int64_t remaining) {
+    for (size_t i = 0; i < cfg->threshold_count; i++) {
+        if (remaining * 100 <= total * cfg->thresholds[i])
+            return cfg->thresholds[i];
+    }
+    return 0;
+}
+
+bool decide_is_consistent(const struct config *cfg, const struct usage_event *u, const struct decision *d) {
+    if (d->total_bytes < 0 || d->total_bytes > EVENT_AMOUNT_MAX || d->remaining_bytes > d->total_bytes ||
+        d->remaining_bytes < -EVENT_AMOUNT_MAX || d->monthly_used_bytes < (d->allowed ? u->bytes_used : 0))
+        return false;
+    if (d->allowed)
+        return d->remaining_bytes >= 0 &&
+               (d->monthly_limit_bytes < 0 || d->monthly_used_bytes <= d->monthly_limit_bytes) &&
+               d->threshold == reached_threshold(cfg, d->total_bytes, d->remaining_bytes);
+    if (d->status == STATUS_FAMILY_QUOTA_EXCEEDED)
+        return d->remaining_bytes < u->bytes_used;
+    if (d->status == STATUS_MONTHLY_LIMIT_EXCEEDED)
+        return d->monthly_limit_bytes >= 0 && d->monthly_used_bytes > d->monthly_limit_bytes - u->bytes_used;
+    return d->status != STATUS_APP_BLOCK || u->has_app;
+}
+
 struct run {
+    const struct config *cfg;
     struct batch *batch;
     const size_t *indexes;
     enum decide_answer *answers;
@@ -178,15 +203,16 @@ static void on_reply(void *ctx, size_t i, const struct redis_reply_view *v) {
         *answer = DECIDE_KNOWN;
     else if (strcmp(v->text, "UNREADABLE") == 0)
         *answer = DECIDE_UNREADABLE;
-    else if (decide_parse_reply(v->text, v->len, &e->decision)) {
+    else if (decide_parse_reply(v->text, v->len, &e->decision) &&
+             decide_is_consistent(run->cfg, &e->usage, &e->decision)) {
         e->decided = true;
         *answer = DECIDE_DONE;
-    } /* else somebody else wrote that dedup entry: warming starts a new generation, where it doesn't count */
+    } /* else somebody else wrote into the keys: warming starts a new generation, where it doesn't count */
 }
 
 bool decider_run(struct decider *d, struct batch *b, const size_t *indexes, size_t n, int64_t now_s,
                  enum decide_answer *answers, struct error *err) {
-    struct run run = {.batch = b, .indexes = indexes, .answers = answers};
+    struct run run = {.cfg = d->cfg, .batch = b, .indexes = indexes, .answers = answers};
     if (!redis_ensure(d->redis, err))
         return false;
     for (size_t i = 0; i < n; i++) {

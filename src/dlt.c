@@ -8,8 +8,6 @@
 #include "kafka.h"
 #include "log.h"
 
-#define SMALLEST_CUT 1024
-
 struct dlt {
     const struct config *cfg;
     rd_kafka_t *producer;
@@ -136,7 +134,7 @@ static bool too_large(const struct letter *l) {
 static bool cut_further(const struct dlt *d, struct letter *l) {
     size_t limit = (size_t)d->cfg->event.max_bytes;
     size_t now = l->cut < l->event->msg->len ? l->cut : l->event->msg->len;
-    if (now <= SMALLEST_CUT)
+    if (now == 0)
         return false;
     l->cut = now > limit ? limit : now / 2;
     return true;
@@ -161,10 +159,14 @@ static void deliver_all(struct dlt *d, struct letter *letters, size_t n) {
     }
 }
 
-bool dlt_write(struct dlt *d, struct batch *b, struct error *err) {
+static bool is_due(const struct batch_event *e, bool twins) {
+    return e->outcome == OUTCOME_REJECTED && !e->dlt_acked && (twins || e->twin_of == EVENT_NO_TWIN);
+}
+
+bool dlt_write(struct dlt *d, struct batch *b, bool twins, struct error *err) {
     size_t n = 0;
     for (size_t i = 0; i < b->count; i++)
-        n += b->events[i].outcome == OUTCOME_REJECTED && !b->events[i].dlt_acked;
+        n += is_due(&b->events[i], twins);
     if (n == 0)
         return true;
     if (!d->producer) {
@@ -176,7 +178,7 @@ bool dlt_write(struct dlt *d, struct batch *b, struct error *err) {
     struct letter *letters = mem_zero(n, sizeof *letters);
     size_t k = 0;
     for (size_t i = 0; i < b->count; i++) {
-        if (b->events[i].outcome == OUTCOME_REJECTED && !b->events[i].dlt_acked)
+        if (is_due(&b->events[i], twins))
             letters[k++] = (struct letter){.dlt = d, .event = &b->events[i], .cut = SIZE_MAX};
     }
     deliver_all(d, letters, n);

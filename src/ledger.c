@@ -7,6 +7,7 @@
 
 #include "kafka.h"
 #include "log.h"
+#include "period.h"
 
 #define BROKER_TIMEOUT_MS 5000
 
@@ -221,6 +222,16 @@ struct assignment *ledger_claim(struct db *db, rd_kafka_t *rk, const struct conf
     }
     free(claims);
     return a;
+}
+
+bool ledger_floor(struct db *db, int32_t *closed_before, struct error *err) {
+    struct db_rows rows;
+    if (!db_ensure(db, err) ||
+        !db_query_text(db, "SELECT closed_before FROM usage_floor WHERE id = 1", &rows, err))
+        return false;
+    *closed_before = db_next(&rows) ? period_date_month(rows.row[0]) : 0;
+    db_rows_free(&rows);
+    return true;
 }
 
 struct ledger_counts ledger_count(const struct batch *b, const struct batch_span *span) {

@@ -48,7 +48,9 @@ static size_t utf8_sequence(const unsigned char *s) {
         if ((s[i] & 0xC0) != 0x80)
             return 0;
     }
-    return n;
+    bool overlong = (s[0] == 0xE0 && s[1] < 0xA0) || (s[0] == 0xF0 && s[1] < 0x90);
+    bool outside = (s[0] == 0xED && s[1] > 0x9F) || (s[0] == 0xF4 && s[1] > 0x8F);
+    return overlong || outside ? 0 : n;
 }
 
 static void append_json_string(struct buf *b, const char *text) {

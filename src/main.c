@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #include <jansson.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "buf.h"
 #include "cli.h"
@@ -44,8 +47,10 @@ static int cli_help(int argc, char **argv) {
 }
 
 int main(int argc, char **argv) {
-    json_set_alloc_funcs(mem_alloc, free); /* out of memory must not look like malformed JSON */
-    json_object_seed(0);                   /* before threads */
+    signal(SIGPIPE, SIG_IGN);
+    srandom((unsigned)getpid() ^ (unsigned)time(NULL)); /* jitter: processes must differ */
+    json_set_alloc_funcs(mem_alloc, free);              /* out of memory must not look like malformed JSON */
+    json_object_seed(0);                                /* before threads */
     const char *name = argc > 1 ? argv[1] : "";
     if (strcmp(name, "--version") == 0)
         name = "version";

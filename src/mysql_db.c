@@ -17,6 +17,7 @@ struct db {
     enum db_isolation isolation;
     time_t last_used;
     int64_t increment_step;
+    int64_t packet_max; /* the server's max_allowed_packet */
 };
 
 /* One row a code that means more than "a fault to wait for" (DESIGN §4). */
@@ -48,6 +49,8 @@ static const struct {
     {1927, ERROR_RETRY, ERROR_UNKNOWN, true},  /* killed */
     {1290, ERROR_RETRY, ERROR_NOT_DONE, true}, /* read-only: also at COMMIT, which is then rolled back */
     {1836, ERROR_RETRY, ERROR_NOT_DONE, true},
+    {ER_NET_PACKET_TOO_LARGE, ERROR_REJECT, ERROR_NOT_DONE, true},
+    {CR_NET_PACKET_TOO_LARGE, ERROR_REJECT, ERROR_NOT_DONE, true},
     {1264, ERROR_REJECT, ERROR_NOT_DONE, false},
     {1366, ERROR_REJECT, ERROR_NOT_DONE, false},
     {1406, ERROR_REJECT, ERROR_NOT_DONE, false},
@@ -63,7 +66,7 @@ static bool db_fail(struct db *db, const char *what, struct error *err) {
     unsigned code = mysql_errno(db->conn);
     enum error_action action = ERROR_STOP;
     enum error_effect effect = code >= CR_MIN_ERROR && code <= CR_MAX_ERROR ? ERROR_UNKNOWN : ERROR_NOT_DONE;
-    bool broken = code >= CR_MIN_ERROR && code <= CR_MAX_ERROR;
+    bool broken = true; /* of what isn't known a new connection may know better: after a failover, say */
     for (size_t i = 0; i < sizeof known_codes / sizeof *known_codes; i++) {
         if (known_codes[i].code == code) {
             action = known_codes[i].action;
@@ -114,12 +117,13 @@ static time_t monotonic_seconds(void) {
 
 static bool session_setup(struct db *db, struct error *err) {
     struct buf sql = {0};
+    long long lock_wait_s = db->cfg->mysql.lock_wait_timeout_ms / 1000;
     buf_printf(
         &sql,
         "SET SESSION sql_mode='STRICT_ALL_TABLES,NO_ZERO_DATE,NO_ZERO_IN_DATE,ERROR_FOR_DIVISION_BY_ZERO,"
-        "NO_ENGINE_SUBSTITUTION', time_zone='+00:00', innodb_lock_wait_timeout=%lld, wait_timeout=%lld",
-        (long long)(db->cfg->mysql.lock_wait_timeout_ms / 1000),
-        (long long)(db->cfg->mysql.session_wait_timeout_ms / 1000));
+        "NO_ENGINE_SUBSTITUTION', time_zone='+00:00', innodb_lock_wait_timeout=%lld, lock_wait_timeout=%lld, "
+        "wait_timeout=%lld",
+        lock_wait_s, lock_wait_s, (long long)(db->cfg->mysql.session_wait_timeout_ms / 1000));
     bool ok = db_exec(db, &sql, NULL, err) &&
               db_exec_text(db,
                            db->isolation == DB_READ_COMMITTED
@@ -128,9 +132,11 @@ static bool session_setup(struct db *db, struct error *err) {
                            NULL, err);
     buf_free(&sql);
     struct db_rows rows;
-    if (!ok || !db_query_text(db, "SELECT @@auto_increment_increment", &rows, err))
+    if (!ok || !db_query_text(db, "SELECT @@auto_increment_increment, @@max_allowed_packet", &rows, err))
         return false;
-    db->increment_step = db_next(&rows) ? db_i64(&rows, 0, 1) : 1;
+    bool row = db_next(&rows);
+    db->increment_step = row ? db_i64(&rows, 0, 1) : 1;
+    db->packet_max = row ? db_i64(&rows, 1, 0) : 0;
     db_rows_free(&rows);
     return true;
 }
@@ -188,6 +194,11 @@ static bool db_run(struct db *db, const char *sql, size_t len, struct error *err
         return error_set(err, ERROR_MYSQL, ERROR_RETRY, ERROR_NOT_DONE, CR_SERVER_GONE_ERROR,
                          "not connected");
     db->last_used = monotonic_seconds();
+    if (db->packet_max &&
+        (int64_t)len + 1 > db->packet_max) /* the server would hang up, which looks like an outage */
+        return error_set(err, ERROR_MYSQL, ERROR_REJECT, ERROR_NOT_DONE, ER_NET_PACKET_TOO_LARGE,
+                         "a statement of %zu bytes is over the server's max_allowed_packet of %lld", len,
+                         (long long)db->packet_max);
     if (mysql_real_query(db->conn, sql, len) != 0) {
         char what[48];
         size_t n = strcspn(sql, "\n(");

@@ -103,12 +103,15 @@ static bool claim_rows(struct db *db, const struct config *cfg, int64_t owner, s
     int64_t lease_end =
         clock_monotonic_ms() +
         cfg->outbox.lease_ms; /* before the database's clock is read: never later than its end */
-    buf_printf(
-        &sql,
-        "SELECT outbox_id, family_id, event_id, payload_json, created_at, retry_count FROM usage_event_outbox "
-        "WHERE status = 'PUBLISH_PENDING' AND (lease_until IS NULL OR lease_until <= UTC_TIMESTAMP(3)) "
-        "AND (next_retry_at IS NULL OR next_retry_at <= UTC_TIMESTAMP(3)) ORDER BY outbox_id LIMIT %zu FOR UPDATE SKIP LOCKED",
-        limit);
+    buf_printf(&sql,
+               "SELECT o.outbox_id, o.family_id, o.event_id, o.payload_json, o.created_at, o.retry_count "
+               "FROM usage_event_outbox o WHERE o.status = 'PUBLISH_PENDING' "
+               "AND (o.lease_until IS NULL OR o.lease_until <= UTC_TIMESTAMP(3)) "
+               "AND (o.next_retry_at IS NULL OR o.next_retry_at <= UTC_TIMESTAMP(3)) "
+               "AND NOT EXISTS (SELECT 1 FROM usage_event_outbox e WHERE e.status = 'PUBLISH_PENDING' "
+               "AND e.family_id = o.family_id AND e.outbox_id < o.outbox_id) "
+               "ORDER BY o.outbox_id LIMIT %zu FOR UPDATE SKIP LOCKED",
+               limit);
     bool ok = db_exec_text(db, "START TRANSACTION", NULL, err) && db_query(db, &sql, &rows, err);
     while (ok && db_next(&rows))
         outbox_list_push(&got, row_from(&rows, lease_end));

@@ -191,8 +191,16 @@ static bool any_suspect(const struct batch *b) {
     return false;
 }
 
+static size_t count_live(const struct batch *b) {
+    size_t n = 0;
+    for (size_t i = 0; i < b->count; i++)
+        n += b->events[i].parsed && b->events[i].outcome == OUTCOME_OPEN;
+    return n;
+}
+
 /* Decides everything that is void or dirty. `flight`: this is the batch that was in flight itself. */
 static bool decide(struct worker *w, struct batch *b, bool flight) {
+    size_t open = count_live(b);
     for (int round = 0;; round++) {
         if (any_void(b) && !run_void_groups(w, b))
             return false;
@@ -214,6 +222,11 @@ static bool decide(struct worker *w, struct batch *b, bool flight) {
             return false;
         if (!warm_dirty(w, b))
             return false;
+        size_t left = count_live(b);
+        if (left < open) { /* events ended: no round in vain */
+            open = left;
+            round = 0;
+        }
         if (round >= ROUNDS_BEFORE_PAUSE) {
             struct error err = {0};
             error_set(&err, ERROR_REDIS, ERROR_RETRY, ERROR_NOT_DONE, 0,
@@ -274,7 +287,7 @@ static void settle_now(struct worker *w, struct batch *b) {
     pipeline_drain(w);
 }
 
-/* A batch of the one event, with the offsets up to the next record. */
+/* A batch of the one event. */
 static struct batch *batch_of_one(struct batch *b, size_t i) {
     struct batch_event *e = &b->events[i];
     struct batch *one = batch_new(b->assignment);
@@ -288,34 +301,56 @@ static struct batch *batch_of_one(struct batch *b, size_t i) {
     one->events[0].decided = false;
     if (one->events[0].outcome == OUTCOME_DUPLICATE) /* judged by a twin that is settled by itself now */
         one->events[0].outcome = OUTCOME_OPEN;
-    int64_t next = e->offset + 1;
-    bool last = true;
-    for (size_t k = i + 1; k < b->count && last; k++)
-        last = b->events[k].part != e->part;
-    for (size_t k = 0; last && k < b->span_count; k++) {
-        if (b->spans[k].part == e->part)
-            next = b->spans[k].next;
-    }
     one->spans = mem_zero(1, sizeof *one->spans);
     one->span_count = one->span_capacity = 1;
-    one->spans[0] = (struct batch_span){.part = e->part, .from = e->offset, .next = next};
+    one->spans[0] = (struct batch_span){.part = e->part, .from = e->offset, .next = e->offset + 1};
     batch_prepare(one);
     for (size_t k = 0; k < one->group_count; k++)
         one->groups[k].dirty = true;
     return one;
 }
 
+/* What the batch accounts for behind its last records, and where it has none. */
+static struct batch *rest_of(const struct batch *b) {
+    struct batch *rest = batch_new(b->assignment);
+    rest->spans = mem_zero(b->span_count, sizeof *rest->spans);
+    for (size_t k = 0; k < b->span_count; k++) {
+        int64_t covered = b->spans[k].from;
+        for (size_t i = 0; i < b->count; i++) {
+            if (b->events[i].part == b->spans[k].part)
+                covered = b->events[i].offset + 1;
+        }
+        if (covered < b->spans[k].next)
+            rest->spans[rest->span_count++] =
+                (struct batch_span){.part = b->spans[k].part, .from = covered, .next = b->spans[k].next};
+    }
+    return rest;
+}
+
+static void decide_and_settle(struct worker *w, struct batch *b) {
+    if (decide(w, b, true))
+        settle_now(w, b);
+    else
+        batch_free(b);
+}
+
 /* MySQL refuses some event's data: its records go as batches of one, and the refused one is rejected. */
 static void settle_one_by_one(struct worker *w, struct batch *b) {
     LOG(LOG_WARN, "batch_split", LOG_I("records", b->count));
+    int64_t polled = clock_monotonic_ms();
     void_in_hand(w, b, true);
     for (size_t i = 0; i < b->count && !gone(w, b); i++) {
-        struct batch *one = batch_of_one(b, i);
-        if (decide(w, one, true))
-            settle_now(w, one);
-        else
-            batch_free(one);
+        decide_and_settle(w, batch_of_one(b, i));
+        if (clock_monotonic_ms() - polled > WAIT_BEFORE_PAUSING_MS) {
+            worker_keep_alive(w, 0);
+            polled = clock_monotonic_ms();
+        }
     }
+    struct batch *rest = rest_of(b);
+    if (rest->span_count && !gone(w, b))
+        decide_and_settle(w, rest);
+    else
+        batch_free(rest);
     batch_free(b);
 }
 
@@ -329,33 +364,23 @@ static void decide_again(struct worker *w, struct batch *b) {
         batch_free(b);
 }
 
-static bool forget_family(struct worker *w, struct batch *b) {
-    struct error err = {0};
-    while (!warmer_forget(w->warmer, b->groups[0].family_id, b->groups[0].month, &err)) {
-        if (!wait_for_store(w, b, &err))
-            return false;
-    }
-    return true;
-}
-
 static void refused(struct worker *w, struct batch *b, const struct error *err) {
     if (b->count > 1) {
         settle_one_by_one(w, b);
         return;
     }
+    if (b->count == 1 && batch_event_live(&b->events[0]) && !b->groups[0].warmed) {
+        b->groups[0].dirty = true; /* was it what Redis held? Decided again from MySQL it can't be */
+        decide_again(w, b);
+        return;
+    }
     if (b->count == 1 && batch_event_live(&b->events[0])) {
         LOG(LOG_ERROR, "event_refused", LOG_S("event_id", b->events[0].usage.id),
             LOG_I("partition", b->events[0].part->id), LOG_I("offset", b->events[0].offset), LOG_E(err));
-        /* what was decided and is dropped must leave no trace */
-        void_in_hand(w, b, true);
-        if (!forget_family(w, b)) {
-            batch_free(b);
-            return;
-        }
-        b->groups[0].dirty = false;
         batch_reject(b, 0, REJECT_SETTLEMENT_REJECTED, "the database refuses the event's data (code %d)",
                      err->code);
-        settler_put(w->settler, b);
+        b->groups[0].dirty = true; /* what was decided and is dropped must leave no trace */
+        decide_again(w, b);
         return;
     }
     /* no usage data in it: a fault to wait for, like any other */
@@ -367,6 +392,7 @@ static void refused(struct worker *w, struct batch *b, const struct error *err) 
 }
 
 static void handle(struct worker *w, struct batch *b, enum settler_result result, const struct error *err) {
+    bool fenced_now;
     switch (result) {
     case SETTLER_DONE:
         worker_store_offsets(w, b);
@@ -380,8 +406,10 @@ static void handle(struct worker *w, struct batch *b, enum settler_result result
         break;
     case SETTLER_FENCED:
         LOG(LOG_WARN, "fenced", LOG_I("owner", b->assignment->owner), LOG_I("records", b->count));
+        fenced_now = b->assignment == w->assignment;
         batch_free(b);
-        worker_rejoin(w);
+        if (fenced_now) /* else it's of an assignment that has ended already */
+            worker_rejoin(w);
         break;
     case SETTLER_DROPPED:
         LOG(LOG_INFO, "batch_dropped", LOG_I("records", b->count));

@@ -195,7 +195,8 @@ static bool view_reply(const redisReply *reply, struct redis_reply_view *v, stru
         v->kind = REDIS_NO_SCRIPT;
         return true;
     }
-    if (strstr(reply->str, "WRONGTYPE")) {
+    /* a script only fails on what it finds in keys; warming replaces all of that */
+    if (strstr(reply->str, "WRONGTYPE") || strstr(reply->str, "user_script")) {
         v->kind = REDIS_WRONG_DATA;
         return true;
     }
@@ -211,7 +212,7 @@ bool redis_collect(struct redis *r, void (*each)(void *ctx, size_t i, const stru
     int64_t deadline = monotonic_ms() + r->cfg->redis.timeout_ms;
     if (!send_all(r, deadline, err))
         return false;
-    bool ok = true;
+    bool ok = true, demoted = false;
     for (size_t i = 0; i < n; i++) {
         redisReply *reply;
         if (!next_reply(r, deadline, &reply, err))
@@ -219,6 +220,8 @@ bool redis_collect(struct redis *r, void (*each)(void *ctx, size_t i, const stru
         struct redis_reply_view v;
         if (!view_reply(reply, &v, err)) {
             ok = false;
+            demoted = demoted || strncmp(reply->str, "READONLY", 8) == 0 ||
+                      strncmp(reply->str, "MASTERDOWN", 10) == 0;
         } else if (v.kind == REDIS_LIST) {
             const char **items = mem_zero(reply->elements, sizeof *items);
             for (size_t k = 0; k < reply->elements; k++)
@@ -233,6 +236,8 @@ bool redis_collect(struct redis *r, void (*each)(void *ctx, size_t i, const stru
         }
         freeReplyObject(reply);
     }
+    if (demoted) /* the name may lead to another server by now */
+        redis_close(r);
     return ok;
 }
 
@@ -268,7 +273,12 @@ static bool run_command(struct redis *r, int argc, const char *const *argv, stru
 bool redis_config_get(struct redis *r, const char *name, char *out, size_t size, struct error *err) {
     out[0] = '\0';
     struct one_reply one = {.out = out, .size = size, .list_value = true};
-    return run_command(r, 3, (const char *const[]){"CONFIG", "GET", name}, &one, err);
+    if (run_command(r, 3, (const char *const[]){"CONFIG", "GET", name}, &one, err))
+        return true;
+    if (err->action != ERROR_STOP)
+        return false;
+    error_clear(err); /* renamed away or not permitted, as managed servers do */
+    return true;
 }
 
 bool redis_load_scripts(struct redis *r, struct error *err) {

@@ -104,18 +104,25 @@ static bool take_rows(struct relay *r, int64_t until_ms) {
     return stopping;
 }
 
-/* Drops rows whose lease might end before their report: the sweep finds them again. */
-static void drop_expiring(struct relay *r) {
+/* Gives up rows whose lease might end before their report: the sweep finds them again. */
+static bool drop_expiring(struct relay *r, struct error *err) {
     int64_t enough = clock_monotonic_ms() + r->cfg->kafka.message_timeout_ms + LEASE_MARGIN_MS;
     struct outbox_list kept = {0};
     struct outbox_row *row;
+    size_t n = 0;
+    int64_t *ids = mem_alloc(r->hand.count * sizeof *ids);
     while ((row = outbox_list_pop(&r->hand))) {
-        if (row->lease_end_ms >= enough)
+        if (row->lease_end_ms >= enough) {
             outbox_list_push(&kept, row);
-        else
+        } else {
+            ids[n++] = row->outbox_id;
             outbox_row_free(row);
+        }
     }
     r->hand = kept;
+    bool ok = n == 0 || outbox_release(r->db, r->owner, ids, n, 0, false, NULL, err);
+    free(ids);
+    return ok;
 }
 
 static int by_number(const void *x, const void *y) {
@@ -222,24 +229,73 @@ static bool mark_sent(struct relay *r, const struct flight *flights, size_t n, s
     return ok;
 }
 
-/* The broker's answer was no, or none came. */
-static bool handle_failure(struct relay *r, const struct flight *f, struct error *db_err) {
+static void await_reports(struct relay *r) {
+    while (r->in_flight) /* bounded by the message time-out */
+        rd_kafka_poll(r->producer, 100);
+}
+
+static enum error_action action_of(rd_kafka_resp_err_t code) {
+    struct error why = {0};
+    kafka_error(code, "publish", NULL, &why);
+    return why.action;
+}
+
+/* A broker answers for a whole produce batch: what it refused in company may be fine alone. */
+static void produce_refused_alone(struct relay *r, struct flight *flights, size_t n) {
+    for (size_t i = 0; n > 1 && i < n; i++) {
+        if (flights[i].result == RD_KAFKA_RESP_ERR_NO_ERROR || action_of(flights[i].result) != ERROR_REJECT)
+            continue;
+        flights[i].result = RD_KAFKA_RESP_ERR_NO_ERROR;
+        produce(r, &flights[i]);
+        await_reports(r);
+    }
+}
+
+/* Neither the row's fault nor the topic's limit: it may go later, and uses up no try. */
+static bool is_outage(struct relay *r, rd_kafka_resp_err_t code) {
+    return action_of(code) == ERROR_STOP || code == RD_KAFKA_RESP_ERR__MSG_TIMED_OUT ||
+           code == RD_KAFKA_RESP_ERR__TRANSPORT || code == RD_KAFKA_RESP_ERR__PURGE_INFLIGHT ||
+           code == RD_KAFKA_RESP_ERR__PURGE_QUEUE ||
+           rd_kafka_fatal_error(r->producer, NULL, 0) != RD_KAFKA_RESP_ERR_NO_ERROR;
+}
+
+/* The broker's answer was no: for good, or once more a try. */
+static bool handle_refusal(struct relay *r, const struct flight *f, struct error *db_err) {
     struct error why = {0};
     kafka_error(f->result, "publish", NULL, &why);
-    bool outage = why.action == ERROR_STOP || f->result == RD_KAFKA_RESP_ERR__MSG_TIMED_OUT ||
-                  f->result == RD_KAFKA_RESP_ERR__TRANSPORT ||
-                  f->result == RD_KAFKA_RESP_ERR__PURGE_INFLIGHT ||
-                  f->result == RD_KAFKA_RESP_ERR__PURGE_QUEUE;
-    bool last_try = !outage && f->row->retry_count + 1 >= r->cfg->outbox.max_attempts;
-    if (why.action == ERROR_REJECT || last_try) {
+    if (why.action == ERROR_REJECT || f->row->retry_count + 1 >= r->cfg->outbox.max_attempts) {
         LOG(LOG_ERROR, "notification_failed", LOG_I("outbox_id", f->row->outbox_id),
             LOG_I("family_id", f->row->family_id), LOG_S("event_id", f->row->event_id), LOG_E(&why));
         atomic_fetch_add(&r->stats->publish_failed, 1);
         return outbox_mark_failed(r->db, r->owner, f->row->outbox_id, why.text, db_err);
     }
-    report(r, &why);
-    return outbox_release(r->db, r->owner, &f->row->outbox_id, 1, RETRY_AFTER_OUTAGE_MS, !outage, why.text,
+    return outbox_release(r->db, r->owner, &f->row->outbox_id, 1, RETRY_AFTER_OUTAGE_MS, true, why.text,
                           db_err);
+}
+
+/* Deals with all rows that weren't acknowledged. An outage of all of them is said in `err`, for a pause. */
+static bool handle_failures(struct relay *r, const struct flight *flights, size_t n, struct error *err) {
+    int64_t *away = mem_alloc(n * sizeof *away);
+    size_t away_count = 0;
+    rd_kafka_resp_err_t code = RD_KAFKA_RESP_ERR_NO_ERROR;
+    bool ok = true;
+    for (size_t i = 0; ok && i < n; i++) {
+        if (flights[i].result == RD_KAFKA_RESP_ERR_NO_ERROR)
+            continue;
+        if (is_outage(r, flights[i].result)) {
+            away[away_count++] = flights[i].row->outbox_id;
+            code = flights[i].result;
+        } else {
+            ok = handle_refusal(r, &flights[i], err);
+        }
+    }
+    if (ok && away_count)
+        ok = outbox_release(r->db, r->owner, away, away_count, RETRY_AFTER_OUTAGE_MS, false,
+                            rd_kafka_err2str(code), err);
+    free(away);
+    if (ok && away_count == n)
+        return kafka_error(code, "publish", r->cfg->kafka.notification_topic, err);
+    return ok;
 }
 
 static void renew_fatal_producer(struct relay *r) {
@@ -264,14 +320,12 @@ static bool publish(struct relay *r, struct outbox_list *rows, struct error *err
         flights[n++] = (struct flight){.relay = r, .row = row};
     for (size_t i = 0; i < n; i++)
         produce(r, &flights[i]);
-    while (r->in_flight) /* bounded by the message time-out */
-        rd_kafka_poll(r->producer, 100);
-    bool ok = db_ensure(r->db, err) && mark_sent(r, flights, n, err);
-    for (size_t i = 0; i < n; i++) {
-        if (ok && flights[i].result != RD_KAFKA_RESP_ERR_NO_ERROR)
-            ok = handle_failure(r, &flights[i], err);
+    await_reports(r);
+    produce_refused_alone(r, flights, n);
+    bool ok = n == 0 ||
+              (db_ensure(r->db, err) && mark_sent(r, flights, n, err) && handle_failures(r, flights, n, err));
+    for (size_t i = 0; i < n; i++)
         outbox_row_free(flights[i].row); /* where marking failed the lease runs out and the row goes again */
-    }
     free(flights);
     renew_fatal_producer(r);
     return ok;
@@ -280,30 +334,30 @@ static bool publish(struct relay *r, struct outbox_list *rows, struct error *err
 static bool publish_round(struct relay *r, struct error *err) {
     struct firsts f = {0};
     struct outbox_list now = {0};
-    drop_expiring(r);
     if (r->hand.count == 0)
         return true;
-    bool ok =
-        db_ensure(r->db, err) && ask_firsts(r, &f, err) && choose(r, &f, &now, err) && publish(r, &now, err);
+    bool ok = db_ensure(r->db, err) && drop_expiring(r, err) && ask_firsts(r, &f, err) &&
+              choose(r, &f, &now, err) && publish(r, &now, err);
     outbox_list_free(now.head);
     free(f.families);
     free(f.rows);
     return ok;
 }
 
-/* Rows whose lease ran out: of dead processes, after an outage, or given up. */
+/* Rows whose lease ran out: of dead processes, after an outage, or given up. A
+ * family's later rows come to be free when its first is sent, so as long as a
+ * sweep finds rows the next one follows at once. */
 static bool sweep(struct relay *r, struct error *err) {
     int64_t now = clock_monotonic_ms();
-    if (now < r->next_sweep_ms || r->hand.count >= ROUND_ROWS)
+    if (now < r->next_sweep_ms)
         return true;
     bool busy = false;
     size_t before = r->hand.count;
-    if (!db_ensure(r->db, err) ||
-        !outbox_claim(r->db, r->cfg, r->owner, ROUND_ROWS - before, &r->hand, &busy, err))
+    if (!db_ensure(r->db, err) || !outbox_claim(r->db, r->cfg, r->owner, ROUND_ROWS, &r->hand, &busy, err))
         return false;
-    bool more = r->hand.count == ROUND_ROWS; /* a backlog: at once again */
-    r->next_sweep_ms = more ? now : now + r->cfg->outbox.sweep_interval_ms;
-    if (r->hand.count > before)
+    bool found = r->hand.count > before;
+    r->next_sweep_ms = found ? now : now + r->cfg->outbox.sweep_interval_ms;
+    if (found)
         LOG(LOG_DEBUG, "outbox_swept", LOG_I("rows", r->hand.count - before));
     return true;
 }
@@ -368,9 +422,10 @@ struct relay *relay_start(const struct config *cfg, int64_t owner, struct stats 
     r->stats = stats;
     r->db = db_new(cfg, DB_READ_COMMITTED);
     r->producer = kafka_producer_new(cfg, on_delivery, r, err);
-    if (r->producer && pthread_create(&r->thread, NULL, relay_main, r) == 0)
+    int rc = r->producer ? pthread_create(&r->thread, NULL, relay_main, r) : 0;
+    if (r->producer && rc == 0)
         return r;
-    error_set(err, ERROR_INTERNAL, ERROR_STOP, ERROR_NOT_DONE, errno, "relay: thread: %s", strerror(errno));
+    error_set(err, ERROR_INTERNAL, ERROR_STOP, ERROR_NOT_DONE, rc, "relay: thread: %s", strerror(rc));
     relay_free(r);
     return NULL;
 }

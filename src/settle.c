@@ -53,18 +53,20 @@ static bool to_write(const struct batch_event *e) {
     return batch_event_live(e) && e->decided;
 }
 
-/* Results out of the dedup cache count only if their id isn't known. */
+/* Results out of the dedup cache count only if their id isn't known, and the
+ * first of an id that comes again judges the others, so it is looked up too. */
 static bool look_up_duplicates(struct settle *s, struct batch *b, struct error *err) {
     size_t *indexes = mem_alloc(b->count * sizeof *indexes), n = 0;
     for (size_t i = 0; i < b->count; i++) {
-        if (to_write(&b->events[i]) && b->events[i].decision.duplicate)
+        const struct batch_event *e = &b->events[i];
+        if (to_write(e) && (e->decision.duplicate || e->has_twin))
             indexes[n++] = i;
     }
     bool ok = n == 0 || known_look_up(s->db, b, indexes, n, NULL, err);
     for (size_t i = 0; ok && i < n; i++) {
         const struct batch_event *e = &b->events[indexes[i]];
-        /* a cached result under an id that means something else: what it left in Redis is wrong */
-        if (e->outcome == OUTCOME_REJECTED)
+        /* known, but not by the settlement of the cached result: what it left in Redis is wrong */
+        if (e->outcome == OUTCOME_REJECTED || (e->outcome == OUTCOME_DUPLICATE && !e->decision.duplicate))
             b->groups[e->group].dirty = true;
     }
     free(indexes);
@@ -533,7 +535,7 @@ static enum settle_result give_up(struct settle *s, const struct error *err) {
     db_rollback(s->db);
     outbox_list_free(s->born.head);
     s->born = (struct outbox_list){0};
-    return err->action == ERROR_REJECT ? SETTLE_REFUSED : SETTLE_FAILED;
+    return err->area == ERROR_MYSQL && err->action == ERROR_REJECT ? SETTLE_REFUSED : SETTLE_FAILED;
 }
 
 /* A settlement that came back is one whose refusal was found out; if it can't be, the same batch again. */
@@ -588,6 +590,9 @@ static enum settle_result transact(struct settle *s, struct attempt *a, struct e
     }
     if (!settle_alerts(s, a->b, a->now, a->now_ms, err))
         return give_up(s, err);
+    /* everything is validated: now a twin's rejection is sure (rare, so locks are held meanwhile) */
+    if (!dlt_write(s->dlt, a->b, true, err))
+        return give_up(s, err);
     if (!db_exec_text(s->db, "COMMIT", NULL, err)) {
         s->maybe_committed = err->effect == ERROR_UNKNOWN;
         return give_up(s, err);
@@ -638,7 +643,7 @@ enum settle_result settle_batch(struct settle *s, struct batch *b, struct error 
         result = come_back(b, "no_chain", true);
     } else {
         batch_judge_twins(b);
-        result = dlt_write(s->dlt, b, err) ? transact(s, &a, err) : SETTLE_FAILED;
+        result = dlt_write(s->dlt, b, false, err) ? transact(s, &a, err) : SETTLE_FAILED;
     }
     attempt_free(&a);
     if (result == SETTLE_DONE)

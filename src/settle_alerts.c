@@ -296,7 +296,8 @@ void settle_alerts_find_born(struct settle *s, const struct batch *b) {
     const char **ids = mem_alloc(calls.count * sizeof *ids);
     for (size_t i = 0; i < calls.count; i++)
         ids[i] = calls.items[i].event->usage.id;
-    if (!outbox_find_held(s->db, s->lease_owner, ids, calls.count, &s->born, &ignored))
+    if (!db_ensure(s->db, &ignored) ||
+        !outbox_find_held(s->db, s->lease_owner, ids, calls.count, &s->born, &ignored))
         s->born = (struct outbox_list){0};
     free(ids);
     calls_free(&calls);

@@ -206,8 +206,10 @@ int32_t settler_closed_before(const struct settler *s) {
     return atomic_load(&s->closed_before);
 }
 
-void settler_new_assignment(struct settler *s) {
+void settler_new_assignment(struct settler *s, int32_t closed_before) {
     seen_clear(&s->settle.told);
+    s->settle.closed_before = closed_before;
+    atomic_store(&s->closed_before, closed_before);
 }
 
 void settler_abandon(struct settler *s) {

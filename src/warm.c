@@ -282,7 +282,6 @@ static bool carry_over(struct warmer *w, const struct batch *b, const size_t *gr
         buf_str(&wanted, count == 1 ? " AS DATE) AS m" : " AS DATE)");
     }
     bool ok = true;
-    int64_t rows = 0;
     if (count) {
         buf_str(
             &sql,
@@ -296,9 +295,9 @@ static bool carry_over(struct warmer *w, const struct batch *b, const size_t *gr
             "ON DUPLICATE KEY UPDATE rev = family_quota.rev");
         /* Without gap locks on the rows it reads: settlements go on meanwhile. */
         ok = db_exec_text(w->db, "SET TRANSACTION ISOLATION LEVEL READ COMMITTED", NULL, err) &&
-             db_exec(w->db, &sql, &rows, err);
+             db_exec(w->db, &sql, NULL, err);
     }
-    *made = rows > 0;
+    *made = count > 0; /* also where somebody else made them meanwhile: read again */
     buf_free(&sql);
     buf_free(&wanted);
     return ok;
@@ -529,7 +528,8 @@ static bool warm_some(struct warmer *w, struct batch *b, const size_t *groups, s
         reject_strangers(b, g, &s);
         if (!quota || quota->n1 < 0 || quota->n1 > EVENT_AMOUNT_MAX)
             reject_without_quota(b, g);
-        if (!group_is_live(b, g))
+        /* also where no event is left: what one of them left in Redis must go */
+        if (!has_family(&s, g->family_id) || !quota || quota->n1 < 0 || quota->n1 > EVENT_AMOUNT_MAX)
             continue;
         append_warm(w, &s, g, now_s);
         w->warmed++;
@@ -586,14 +586,4 @@ bool warmer_weed_out(struct warmer *w, struct batch *b, struct error *err) {
     }
     free(groups);
     return ok;
-}
-
-bool warmer_forget(struct warmer *w, int64_t family, int32_t month, struct error *err) {
-    if (!redis_ensure(w->redis, err))
-        return false;
-    redis_command_reset(&w->command);
-    buf_str(redis_command_arg(&w->command), "DEL");
-    key_info(redis_command_arg(&w->command), family, month);
-    redis_append(w->redis, &w->command);
-    return redis_collect(w->redis, NULL, NULL, err);
 }

@@ -79,6 +79,15 @@ void worker_store_offsets(struct worker *w, struct batch *b) {
     rd_kafka_topic_partition_list_destroy(list);
 }
 
+void worker_resume(struct worker *w) {
+    if (!w->paused)
+        return;
+    w->paused = false;
+    rd_kafka_topic_partition_list_t *list = part_list(w, false);
+    rd_kafka_resume_partitions(w->consumer, list);
+    rd_kafka_topic_partition_list_destroy(list);
+}
+
 /* Ends the assignment; `settle_first`: what is in flight may still settle, for a while. */
 static void give_up_assignment(struct worker *w, bool settle_first) {
     struct assignment *a = w->assignment;
@@ -90,11 +99,13 @@ static void give_up_assignment(struct worker *w, bool settle_first) {
             worker_store_offsets(w, b);
         batch_free(b);
     }
+    /* the pause belongs to the client's handle, not to the assignment: partitions
+     * that come back to this worker would never be read again */
+    worker_resume(w);
     if (a)
         atomic_store(&a->lost, true);
     set_assignment(w, NULL);
     drop_carried(w);
-    w->paused = false;
     w->to_open = false;
     w->given_count = 0;
 }
@@ -143,13 +154,18 @@ static void open_assignment(struct worker *w) {
     struct error err = {0};
     if (!w->to_open || now < w->next_open_ms || settler_busy_with(w->settler))
         return;
-    struct assignment *a = ledger_claim(w->db, w->consumer, w->cfg, w->given, w->given_count, &err);
+    int32_t closed_before = 0;
+    struct assignment *a = NULL;
+    if (rd_kafka_assignment_lost(w->consumer))
+        return; /* the poll that follows takes it away */
+    if (ledger_floor(w->db, &closed_before, &err))
+        a = ledger_claim(w->db, w->consumer, w->cfg, w->given, w->given_count, &err);
     if (!a) {
         worker_report(w, "claim_waiting", &err);
         w->next_open_ms = now + w->cfg->retry.interval_ms;
         return;
     }
-    settler_new_assignment(w->settler);
+    settler_new_assignment(w->settler, closed_before);
     set_assignment(w, a);
     w->to_open = false;
     rd_kafka_topic_partition_list_t *list = part_list(w, true);
@@ -160,15 +176,6 @@ static void open_assignment(struct worker *w) {
         worker_report(w, "claim_waiting", &err);
         worker_rejoin(w);
     }
-}
-
-void worker_resume(struct worker *w) {
-    if (!w->paused)
-        return;
-    w->paused = false;
-    rd_kafka_topic_partition_list_t *list = part_list(w, false);
-    rd_kafka_resume_partitions(w->consumer, list);
-    rd_kafka_topic_partition_list_destroy(list);
 }
 
 static void carry(struct worker *w, rd_kafka_message_t *m) {
@@ -227,6 +234,8 @@ static void handle_event(struct worker *w, struct batch *b, const rd_kafka_messa
             LOG_I("partition", p->id), LOG_I("position", p->position),
             LOG_S("reason", "the offset to read is not in the log"), LOG_E(&err));
         p->stopped = true;
+        if (w->cfg->kafka.skip_lost_offsets)
+            worker_rejoin(w); /* the claim skips what is gone, and counts it */
         return;
     }
     worker_report(w, "consume_failed", &err);
@@ -266,17 +275,18 @@ static struct batch *fill(struct worker *w) {
                        : settler_busy_with(w->settler) ? BUSY_POLL_MS
                                                        : IDLE_POLL_MS;
         rd_kafka_message_t *m = next_message(w, &taken, wait > 0 ? (int)wait : 0);
-        if (w->assignment != b->assignment) { /* a rebalance ran inside the poll */
-            if (m)
-                rd_kafka_message_destroy(m);
+        bool some = m != NULL;
+        if (m && w->assignment == b->assignment)
+            take_message(w, b, m, &limits);
+        else if (m)
+            rd_kafka_message_destroy(m);
+        if (w->assignment != b->assignment) { /* a rebalance ran inside the poll, or the group was left */
             batch_free(b);
             return NULL;
         }
-        if (m)
-            take_message(w, b, m, &limits);
         if (!until && b->count)
             until = clock_monotonic_ms() + w->cfg->batch.linger_ms;
-        if (!m && (wait <= 0 || !until))
+        if (!some && (wait <= 0 || !until))
             break;
     }
     /* carried messages that didn't fit stay, in order */
