@@ -243,17 +243,18 @@ int cli_run(int argc, char **argv) {
     static const struct option options[] = {
         {"config", required_argument, NULL, 'c'}, {"until-drained", no_argument, NULL, 'd'}, {0}};
     const char *path = NULL;
-    bool until_drained = false;
+    bool until_drained = false, wrong = false;
     int c;
-    while ((c = getopt_long(argc, argv, "c:", options, NULL)) != -1) {
+    opterr = 0;
+    while ((c = getopt_long(argc, argv, ":c:", options, NULL)) != -1) {
         if (c == 'c')
             path = optarg;
         else if (c == 'd')
             until_drained = true;
         else
-            return EXIT_USAGE;
+            wrong = true;
     }
-    if (!path || optind < argc) {
+    if (wrong || !path || optind < argc) {
         cli_error("run", "usage", "tallyd run -c FILE [--until-drained]", NULL);
         return EXIT_USAGE;
     }

@@ -324,7 +324,7 @@ static void progress_events(struct job *j) {
         snprintf(goal, sizeof goal, " of %lld (%lld %%)", (long long)j->o.count,
                  (long long)(produced * 100 / j->o.count));
     else
-        snprintf(goal, sizeof goal, " in %lld of %lld s", (long long)(ms / 1000),
+        snprintf(goal, sizeof goal, " in %lld s of %lld", (long long)(ms / 1000),
                  (long long)(j->o.duration_ms / 1000));
     snprintf(text, sizeof text, "simulate: %lld events%s, %lld acknowledged, %lld a second",
              (long long)produced, goal, (long long)sum(j->acked),

@@ -6,6 +6,7 @@ set -eu
 # shellcheck source=test/integration/lib.sh
 . "$(dirname "$0")/lib.sh"
 begin exit_codes
+seed=${TALLYD_TEST_SEED:-41}
 good=$work/config.yaml
 cases=0
 
@@ -83,7 +84,7 @@ echo "ok exit_codes: $cases missing or unfit dependencies"
 
 "$tallyd" migrate -c "$good" >/dev/null
 simulate seeding --seed-db --families 300
-simulate_on events --families 300 --rate 4000 --count 16000 --seed 41
+simulate_on events --families 300 --rate 4000 --count 16000 --seed "$seed"
 events=$launched
 launch first "$tallyd" run -c "$good"
 some_settled() {

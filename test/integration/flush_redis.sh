@@ -6,12 +6,13 @@ set -eu
 # shellcheck source=test/integration/lib.sh
 . "$(dirname "$0")/lib.sh"
 begin flush_redis
+seed=${TALLYD_TEST_SEED:-21}
 
 simulate seeding --seed-db --families 300
 launch tallyd "$tallyd" run -c "$work/config.yaml"
 daemon=$launched
 await 'the daemon reads' 20 opened "$work/tallyd.log"
-simulate_on events --families 300 --rate 4000 --count 20000 --seed 21
+simulate_on events --families 300 --rate 4000 --count 20000 --seed "$seed"
 events=$launched
 flushes=0
 while kill -0 "$events" 2>/dev/null; do

@@ -7,7 +7,7 @@
 #   begin NAME [PARTITIONS]     a stack (its own, unless one is exported), empty stores, new topics, a folder $work
 #
 # On an exported stack the database and Redis are emptied. Whatever the test starts ends with it. At the first failure it ends with 1.
-# TALLYD_TEST_KEEP=1 leaves the topics, the tables and the folder for a look.
+# TALLYD_TEST_SEED=N: other events. TALLYD_TEST_KEEP=1 leaves the topics, the tables and the folder for a look.
 
 root=$(cd "$(dirname "$0")/../.." && pwd)
 build=${TALLYD_BUILD:-build}
@@ -49,6 +49,7 @@ sql() {
 }
 
 redis() {
+    # shellcheck disable=SC2153 # from the stack's environment
     redis-cli -h "$REDIS_HOST" -p "$REDIS_PORT" "$@"
 }
 
@@ -192,7 +193,7 @@ figure() {
 
 # opened FILE: a daemon's log says that it reads all partitions it was given.
 opened() {
-    grep -q '"event":"partition_opened"' "$1"
+    grep -qs '"event":"partition_opened"' "$1"
 }
 
 # The sum of the topic's end offsets.

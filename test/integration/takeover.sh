@@ -9,24 +9,23 @@ message_timeout_ms=1000
 lease_ms=7000 # how long its alerts do
 export session_timeout_ms message_timeout_ms lease_ms
 begin takeover
+seed=${TALLYD_TEST_SEED:-31}
 
 simulate seeding --seed-db --families 300
-for label in first second; do
-    launch $label "$tallyd" run -c "$work/config.yaml"
-    eval "$label=\$launched"
-done
-# shellcheck disable=SC2154 # set by eval
+launch first "$tallyd" run -c "$work/config.yaml"
+first=$launched
+launch second "$tallyd" run -c "$work/config.yaml"
+second=$launched
 both_read() {
     opened "$work/first.log" && opened "$work/second.log"
 }
 await 'both read' 20 both_read
-simulate_on events --families 300 --rate 4000 --count 24000 --seed 31
+simulate_on events --families 300 --rate 4000 --count 24000 --seed "$seed"
 events=$launched
 some_settled() {
     [ "$(ledger_end)" -gt 6000 ]
 }
 await 'some of it is settled' 20 some_settled
-# shellcheck disable=SC2154 # set by eval
 kill -s KILL "$first"
 wait "$first" 2>/dev/null || :
 killed_at=$(ledger_end)

@@ -5,8 +5,9 @@ set -eu
 # shellcheck source=test/integration/lib.sh
 . "$(dirname "$0")/lib.sh"
 begin throughput
+seed=${TALLYD_TEST_SEED:-1}
 
-simulate events --seed-db --count 50000 --rate 0 --seed 1
+simulate events --seed-db --count 50000 --rate 0 --seed "$seed"
 launch tallyd "$tallyd" run -c "$work/config.yaml" --until-drained
 ended 'the daemon' "$launched" 0
 settled_all events
