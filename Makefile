@@ -21,6 +21,9 @@ Q = $(if $(V),,@echo "  $(if $(filter %.o,$@),CC,LD)  $@";)
 # main.c wires; everything else is linked into the tests too.
 SRCS := $(filter-out src/main.c,$(wildcard src/*.c))
 OBJS := $(SRCS:src/%.c=$(BUILD)/obj/%.o) $(BUILD)/obj/embedded.o
+ifneq ($(findstring thread,$(SANITIZE)),)
+OBJS += $(BUILD)/obj/support/tsan_threads.o
+endif
 EMBED := $(wildcard lua/*.lua migrations/*.sql config/messages.*.yaml)
 UNIT := $(patsubst test/unit/%.c,$(BUILD)/test/%,$(wildcard test/unit/test_*.c))
 TOOLS := $(patsubst test/tool/%.c,$(BUILD)/test/%,$(wildcard test/tool/*.c))
@@ -58,7 +61,7 @@ $(BUILD)/test/freeport $(BUILD)/test/ktool $(BUILD)/test/probe_kafka: $(BUILD)/t
 	$(Q)$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) -o $@ $< $(shell pkg-config --libs rdkafka)
 
 # The scenario runner judges by itself: of src/ it takes the buffer only.
-SUPPORT := $(patsubst test/support/%.c,$(BUILD)/obj/support/%.o,$(wildcard test/support/*.c))
+SUPPORT := $(patsubst test/support/%.c,$(BUILD)/obj/support/%.o,$(wildcard test/support/scenario_*.c))
 
 $(BUILD)/obj/support/%.o: test/support/%.c
 	@mkdir -p $(@D)
