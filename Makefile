@@ -6,7 +6,7 @@ CC ?= cc
 PKGS = rdkafka hiredis libmariadb jansson yaml-0.1
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 
-BASE_CFLAGS = -std=c11 -D_GNU_SOURCE -O2 -g -fno-omit-frame-pointer -MMD -MP -Iinclude -pthread \
+BASE_CFLAGS = -std=c11 -D_GNU_SOURCE -O2 -g -fno-omit-frame-pointer -MMD -MP -iquote include -pthread \
 	-Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wformat=2 -Wvla -Wpointer-arith -Werror
 HARDEN = -D_FORTIFY_SOURCE=2 -fstack-protector-strong -fstack-clash-protection -fPIE
 HARDEN_LD = -pie -Wl,-z,relro,-z,now,-z,noexecstack

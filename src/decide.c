@@ -175,7 +175,7 @@ bool decide_is_consistent(const struct config *cfg, const struct usage_event *u,
         return d->remaining_bytes < u->bytes_used;
     if (d->status == STATUS_MONTHLY_LIMIT_EXCEEDED)
         return d->monthly_limit_bytes >= 0 && d->monthly_used_bytes > d->monthly_limit_bytes - u->bytes_used;
-    return d->status != STATUS_APP_BLOCK || u->has_app;
+    return d->status != STATUS_APP_BLOCK || u->has_app || d->duplicate; /* a repeat may name another app */
 }
 
 struct run {

@@ -2,11 +2,13 @@
 #include "mysql_db.h"
 
 #include <errmsg.h>
+#include <errno.h>
 #include <mysql.h>
 #include <mysqld_error.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #define CODE_LOCK_WAIT 1205
 #define CODE_DEADLOCK 1213
@@ -32,6 +34,9 @@ static const struct {
     {1020, ERROR_RETRY, ERROR_NOT_DONE, false}, /* record changed since the snapshot */
     {CR_CONNECTION_ERROR, ERROR_RETRY, ERROR_NOT_DONE, true},
     {CR_CONN_HOST_ERROR, ERROR_RETRY, ERROR_NOT_DONE, true},
+    /* Also what a broken connection looks like while it's being made: a wait that the log explains is right
+     * for both, and the check at the start ends with it anyway. */
+    {CR_SSL_CONNECTION_ERROR, ERROR_RETRY, ERROR_UNKNOWN, true},
     {CR_SERVER_GONE_ERROR, ERROR_RETRY, ERROR_UNKNOWN, true},
     {CR_SERVER_LOST, ERROR_RETRY, ERROR_UNKNOWN, true},
     {2055, ERROR_RETRY, ERROR_UNKNOWN, true},
@@ -46,6 +51,7 @@ static const struct {
     {1160, ERROR_RETRY, ERROR_UNKNOWN, true},
     {1161, ERROR_RETRY, ERROR_UNKNOWN, true},
     {1317, ERROR_RETRY, ERROR_UNKNOWN, false}, /* query interrupted */
+    {4031, ERROR_RETRY, ERROR_UNKNOWN, true}, /* MySQL 8 ended a silent session */
     {1927, ERROR_RETRY, ERROR_UNKNOWN, true},  /* killed */
     {1290, ERROR_RETRY, ERROR_NOT_DONE, true}, /* read-only: also at COMMIT, which is then rolled back */
     {1836, ERROR_RETRY, ERROR_NOT_DONE, true},
@@ -145,6 +151,42 @@ static unsigned whole_seconds(int64_t ms) {
     return (unsigned)((ms + 999) / 1000);
 }
 
+/* One of mysql.tls.ca, cert and key; the library's own complaint doesn't name the file. */
+static bool tls_file(struct db *db, const char *name, const char *path, enum mysql_option option,
+                     struct error *err) {
+    if (*path == '\0')
+        return true;
+    if (access(path, R_OK) != 0)
+        return error_set(err, ERROR_CONFIG, ERROR_RETRY, ERROR_NOT_DONE, errno, "mysql.tls.%s: %s: %s", name,
+                         path, strerror(errno));
+    mysql_options(db->conn, option, path);
+    return true;
+}
+
+/* The enforcing option alone isn't obeyed: against a server without TLS the library goes on in clear text,
+ * unless it is to verify the server, and then it ends before the login. So modes that don't verify have to
+ * look afterwards (tls_holds). With a CA the library checks the chain in either mode. */
+static bool tls_options(struct db *db, struct error *err) {
+    const struct config *c = db->cfg;
+    my_bool on = 1, verify = c->mysql.tls_mode == CONFIG_TLS_VERIFY_IDENTITY;
+    if (c->mysql.tls_mode == CONFIG_TLS_DISABLED)
+        return true;
+    mysql_options(db->conn, MYSQL_OPT_SSL_ENFORCE, &on);
+    mysql_options(db->conn, MYSQL_OPT_SSL_VERIFY_SERVER_CERT, &verify);
+    mysql_options(db->conn, MARIADB_OPT_TLS_VERSION, "TLSv1.2,TLSv1.3");
+    return tls_file(db, "ca", c->mysql.tls_ca, MYSQL_OPT_SSL_CA, err) &&
+           tls_file(db, "cert", c->mysql.tls_cert, MYSQL_OPT_SSL_CERT, err) &&
+           tls_file(db, "key", c->mysql.tls_key, MYSQL_OPT_SSL_KEY, err);
+}
+
+/* Nothing was asked on this connection yet, so nothing went out in clear text but the login, which isn't the
+ * password. */
+static bool tls_holds(struct db *db, struct error *err) {
+    return db->cfg->mysql.tls_mode == CONFIG_TLS_DISABLED || mysql_get_ssl_cipher(db->conn) ||
+           error_set(err, ERROR_MYSQL, ERROR_STOP, ERROR_NOT_DONE, CR_SSL_CONNECTION_ERROR,
+                     "connect: the server offers no TLS, and mysql.tls.mode doesn't allow clear text");
+}
+
 static bool db_connect(struct db *db, struct error *err) {
     const struct config *c = db->cfg;
     db->conn = mysql_init(NULL);
@@ -160,6 +202,10 @@ static bool db_connect(struct db *db, struct error *err) {
     mysql_options(db->conn, MYSQL_OPT_RECONNECT, &off);
     mysql_options(db->conn, MYSQL_OPT_LOCAL_INFILE, &local_infile);
     mysql_options(db->conn, MYSQL_SET_CHARSET_NAME, "utf8mb4");
+    if (!tls_options(db, err)) {
+        db_close(db);
+        return false;
+    }
     bool by_socket = c->mysql.socket[0] != '\0';
     if (!by_socket)
         mysql_options(db->conn, MYSQL_OPT_PROTOCOL, &tcp);
@@ -171,7 +217,7 @@ static bool db_connect(struct db *db, struct error *err) {
         db_close(db);
         return false;
     }
-    if (!session_setup(db, err)) {
+    if (!tls_holds(db, err) || !session_setup(db, err)) {
         db_close(db);
         return false;
     }

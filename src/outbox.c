@@ -159,6 +159,9 @@ bool outbox_claim(struct db *db, const struct config *cfg, int64_t owner, size_t
 
 bool outbox_mark_sent(struct db *db, int64_t owner, const int64_t *ids, size_t n, int64_t *marked,
                       struct error *err) {
+    *marked = 0;
+    if (n == 0)
+        return true;
     struct buf sql = {0};
     buf_str(
         &sql,
@@ -187,6 +190,8 @@ bool outbox_mark_failed(struct db *db, int64_t owner, int64_t id, const char *wh
 bool outbox_release(struct db *db, int64_t owner, const int64_t *ids, size_t n, int64_t retry_in_ms,
                     bool count_try, const char *why, struct error *err) {
     struct buf sql = {0};
+    if (n == 0)
+        return true;
     buf_str(&sql, "UPDATE usage_event_outbox SET lease_owner = NULL, lease_until = NULL, next_retry_at = ");
     if (retry_in_ms > 0)
         buf_printf(&sql, "UTC_TIMESTAMP(3) + INTERVAL %lld MICROSECOND", (long long)retry_in_ms * 1000);

@@ -196,7 +196,8 @@ static bool view_reply(const redisReply *reply, struct redis_reply_view *v, stru
         return true;
     }
     /* a script only fails on what it finds in keys; warming replaces all of that */
-    if (strstr(reply->str, "WRONGTYPE") || strstr(reply->str, "user_script")) {
+    if (strstr(reply->str, "WRONGTYPE") ||
+        (strncmp(reply->str, "ERR ", 4) == 0 && strstr(reply->str, "user_script"))) {
         v->kind = REDIS_WRONG_DATA;
         return true;
     }

@@ -495,25 +495,21 @@ static bool group_is_undecided(const struct batch *b, const struct family_group 
     return false;
 }
 
-struct warm_replies {
-    size_t seen;
-    bool no_script;
-};
-
 static void on_warm_reply(void *ctx, size_t i, const struct redis_reply_view *v) {
-    struct warm_replies *r = ctx;
+    enum redis_reply_kind *worst = ctx;
     (void)i;
-    r->seen++;
     if (v->kind != REDIS_TEXT)
-        r->no_script = true;
+        *worst = v->kind;
 }
 
 static bool collect_warm(struct warmer *w, struct error *err) {
-    struct warm_replies replies = {0};
-    if (!redis_collect(w->redis, on_warm_reply, &replies, err))
+    enum redis_reply_kind worst = REDIS_TEXT;
+    if (!redis_collect(w->redis, on_warm_reply, &worst, err))
         return false;
-    if (!replies.no_script)
+    if (worst == REDIS_TEXT)
         return true;
+    if (worst != REDIS_NO_SCRIPT)
+        return error_set(err, ERROR_REDIS, ERROR_STOP, ERROR_UNKNOWN, 0, "redis: the warming script failed");
     return redis_load_scripts(w->redis, err) &&
            error_set(err, ERROR_REDIS, ERROR_RETRY, ERROR_UNKNOWN, 0, "redis: the script cache was emptied");
 }

@@ -4,10 +4,10 @@
  *
  *   broker [-w PATH] PARTITIONS [TOPIC...]   makes the topics, prints HOST:PORT and serves
  *
- * It speaks Kafka's protocol on a loopback port of the system's choice and keeps everything in memory: at most
- * 5 MiB and 100,000 records a partition, the oldest go first. Other topics come to be when they're first used,
- * with the mock's own number of partitions. It ends on SIGTERM or SIGINT, and with its parent; with -w it
- * outlives its parent and ends when PATH is gone.
+ * It speaks Kafka's protocol on a loopback port of the system's choice and keeps everything in memory: at
+ * most 5 MiB and 100,000 records a partition, the oldest go first. Other topics come to be when they're first
+ * used, with the mock's own number of partitions. It ends on SIGTERM or SIGINT, and with its parent; with -w
+ * it outlives its parent and ends when PATH is gone.
  */
 #include <librdkafka/rdkafka.h>
 /* needs the header above, which the blank line keeps first */
@@ -47,10 +47,14 @@ static void serve(const sigset_t *signals, const char *watched) {
 static int run(int partitions, char **topics, const char *watched, const sigset_t *signals) {
     char why[256];
     int code = 1;
-    /* The mock cluster lives inside a client, which itself never connects to anything. */
-    rd_kafka_t *host = rd_kafka_new(RD_KAFKA_PRODUCER, NULL, why, sizeof(why));
+    /* The mock cluster lives inside a client, which itself never connects to anything and would warn of it.
+     */
+    rd_kafka_conf_t *conf = rd_kafka_conf_new();
+    rd_kafka_conf_set(conf, "log_level", "3", why, sizeof(why));
+    rd_kafka_t *host = rd_kafka_new(RD_KAFKA_PRODUCER, conf, why, sizeof(why));
     if (host == NULL) {
         fprintf(stderr, "broker: %s\n", why);
+        rd_kafka_conf_destroy(conf);
         return code;
     }
     rd_kafka_mock_cluster_t *cluster = rd_kafka_mock_cluster_new(host, BROKERS);

@@ -77,6 +77,8 @@ static void redis_set_up(void) {
     /* whatever a failed test left */
     stores_do(raw, "REPLICAOF NO ONE");
     stores_do(raw, "CONFIG SET maxmemory 0");
+    stores_do(raw, "CONFIG SET busy-reply-threshold 5000");
+    stores_do(raw, "CONFIG SET key-load-delay 0");
     stores_do(raw, "ACL DELUSER tallyd-test");
     stores_do(raw, "FLUSHDB");
     redis = redis_new(cfg);

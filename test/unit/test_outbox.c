@@ -85,15 +85,15 @@ static void expect_claim(const char *expected) {
 
 START_TEST(claims_what_is_due) {
     put_pending(5, 1);
-    put_pending(2, 1);
-    put(3, 1, "SENT", "NULL", "NULL", "NULL");
-    put(4, 1, "FAILED", "NULL", "NULL", "NULL");
-    put(6, 2, "PUBLISH_PENDING", "1", "600", "NULL");    /* leased */
-    put(7, 2, "PUBLISH_PENDING", "1", "-1", "NULL");     /* its lease ran out */
-    put(8, 2, "PUBLISH_PENDING", "99", "600", "NULL");   /* our own, in hand already */
-    put(9, 3, "PUBLISH_PENDING", "NULL", "NULL", "600"); /* not due */
-    put(10, 3, "PUBLISH_PENDING", "NULL", "NULL", "-1");
-    put(11, 3, "PUBLISH_PENDING", "1", "-1", "600");
+    put_pending(2, 2);
+    put(3, 3, "SENT", "NULL", "NULL", "NULL");
+    put(4, 4, "FAILED", "NULL", "NULL", "NULL");
+    put(6, 5, "PUBLISH_PENDING", "1", "600", "NULL");    /* leased */
+    put(7, 6, "PUBLISH_PENDING", "1", "-1", "NULL");     /* its lease ran out */
+    put(8, 7, "PUBLISH_PENDING", "99", "600", "NULL");   /* our own, in hand already */
+    put(9, 8, "PUBLISH_PENDING", "NULL", "NULL", "600"); /* not due */
+    put(10, 9, "PUBLISH_PENDING", "NULL", "NULL", "-1");
+    put(11, 10, "PUBLISH_PENDING", "1", "-1", "600");
     expect_claim("2 5 7 10");
     stores_expect(
         db,
@@ -126,7 +126,7 @@ END_TEST
 START_TEST(claims_are_bounded) {
     bool busy;
     for (int i = 1; i <= 10; i++)
-        put_pending(i, i % 3);
+        put_pending(i, i);
     ck_assert_str_eq(claim(db, ME, 4, &busy), "1 2 3 4");
     ck_assert_str_eq(claim(other, SOMEBODY, 4, &busy), "5 6 7 8");
     ck_assert_str_eq(claim(db, ME, 4, &busy), "9 10");
@@ -142,7 +142,7 @@ START_TEST(claims_append) {
     bool busy;
     put_pending(1, 1);
     ck_assert(outbox_claim(db, cfg, ME, 10, &claimed, &busy, &err));
-    put_pending(2, 1);
+    put_pending(2, 2);
     ck_assert(outbox_claim(db, cfg, ME, 10, &claimed, &busy, &err));
     ck_assert_uint_eq(claimed.count, 2);
     ck_assert_int_eq(claimed.head->outbox_id, 1);
@@ -164,15 +164,45 @@ START_TEST(one_sweeps_at_a_time) {
 }
 END_TEST
 
-START_TEST(locked_rows_are_passed_over) {
+/* Notifications of a family keep their order: a row waits for the pending ones before it, whoever has those.
+ */
+START_TEST(only_the_first_of_a_family_is_claimed) {
     put_pending(1, 1);
     put_pending(2, 1);
-    put_pending(3, 1);
+    put(3, 2, "PUBLISH_PENDING", "1", "600", "NULL");
+    put_pending(4, 2);
+    put(5, 3, "FAILED", "NULL", "NULL", "NULL");
+    put_pending(6, 3);
+    put(7, 4, "PUBLISH_PENDING", "NULL", "NULL", "600");
+    put_pending(8, 4);
+    put(9, 5, "SENT", "NULL", "NULL", "NULL");
+    put_pending(10, 5);
+    expect_claim("1 6 10");
+}
+END_TEST
+
+START_TEST(locked_rows_are_passed_over) {
+    put_pending(1, 1);
+    put_pending(2, 2);
+    put_pending(3, 3);
     stores_sql(other, "START TRANSACTION");
     stores_sql(other, "UPDATE usage_event_outbox SET retry_count = 1 WHERE outbox_id = 2");
     expect_claim("1 3");
     stores_sql(other, "ROLLBACK");
     expect_claim("2");
+}
+END_TEST
+
+/* Passed over isn't gone: what comes after a locked row waits as well. */
+START_TEST(locked_rows_hold_their_family_back) {
+    put_pending(1, 1);
+    put_pending(2, 1);
+    put_pending(3, 2);
+    stores_sql(other, "START TRANSACTION");
+    stores_sql(other, "UPDATE usage_event_outbox SET retry_count = 1 WHERE outbox_id = 1");
+    expect_claim("3");
+    stores_sql(other, "ROLLBACK");
+    expect_claim("1");
 }
 END_TEST
 
@@ -197,13 +227,13 @@ END_TEST
 
 static void put_all_kinds(void) {
     put_mine(1, 1);
-    put(2, 1, "PUBLISH_PENDING", "1", "600", "NULL"); /* somebody's by now */
-    put(3, 1, "PUBLISH_PENDING", "99", "-1", "NULL"); /* ran out */
-    put(4, 1, "PUBLISH_PENDING", "NULL", "NULL", "NULL");
-    put(5, 1, "SENT", "99", "600", "NULL");
-    put(6, 1, "FAILED", "99", "600", "NULL");
-    put_mine(7, 1);
-    put_mine(8, 1); /* not asked for */
+    put(2, 2, "PUBLISH_PENDING", "1", "600", "NULL"); /* somebody's by now */
+    put(3, 3, "PUBLISH_PENDING", "99", "-1", "NULL"); /* ran out */
+    put(4, 4, "PUBLISH_PENDING", "NULL", "NULL", "NULL");
+    put(5, 5, "SENT", "99", "600", "NULL");
+    put(6, 6, "FAILED", "99", "600", "NULL");
+    put_mine(7, 7);
+    put_mine(8, 8); /* not asked for */
 }
 
 static const int64_t asked[] = {1, 2, 3, 4, 5, 6, 7};
@@ -269,7 +299,7 @@ START_TEST(released_for_later) {
     struct error err = {0};
     const int64_t first = 1, second = 2;
     put_mine(1, 1);
-    put_mine(2, 1);
+    put_mine(2, 2);
     ck_assert_msg(outbox_release(db, ME, &first, 1, 500000, true, "broker said no", &err), "%s", err.text);
     ck_assert_msg(outbox_release(db, ME, &second, 1, 500000, false, NULL, &err), "%s", err.text);
     stores_expect(
@@ -390,7 +420,9 @@ static Suite *suite(void) {
     tcase_add_test(tc, claims_are_bounded);
     tcase_add_test(tc, claims_append);
     tcase_add_test(tc, one_sweeps_at_a_time);
+    tcase_add_test(tc, only_the_first_of_a_family_is_claimed);
     tcase_add_test(tc, locked_rows_are_passed_over);
+    tcase_add_test(tc, locked_rows_hold_their_family_back);
     tcase_add_test(tc, claiming_without_a_connection);
     tcase_add_test(tc, sent_only_while_the_lease_holds);
     tcase_add_test(tc, failed_only_while_the_lease_holds);

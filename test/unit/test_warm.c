@@ -4,6 +4,7 @@
 #include "warm.h"
 
 #include <inttypes.h>
+#include <pthread.h>
 
 #include "batches.h"
 #include "decide.h"
@@ -209,6 +210,38 @@ START_TEST(a_months_row_is_carried_over) {
     stores_expect(db, QUOTAS, 5, carried[_i].rows);
     ck_assert_int_eq(stores_number(raw, "EXISTS %s", "family:1:info:202611"),
                      carried[_i].code == REJECT_NONE);
+}
+END_TEST
+
+static void *warm_in_thread(void *err) {
+    static bool ok;
+    ok = warmer_warm(warmer, b, now, err);
+    return &ok;
+}
+
+/* Somebody else makes the month's row between the reading and the making: the family isn't unknown by that.
+ */
+START_TEST(a_months_row_made_by_somebody_else_meanwhile) {
+    struct error err = {0};
+    pthread_t thread;
+    void *ok;
+    make_family(1, 1);
+    give_quota(1, "2026-10-01", 700, 0);
+    struct db *other = stores_db(cfg, DB_READ_COMMITTED);
+    stores_sql(other, "START TRANSACTION");
+    stores_sql(other, "INSERT INTO family_quota (family_id, quota_month, total_quota_bytes, used_bytes) "
+                      "VALUES (1, '2026-11-01', 800, 5)");
+    put("e1", 1, 10, 1, 202611);
+    prepare();
+    ck_assert_int_eq(pthread_create(&thread, NULL, warm_in_thread, &err), 0);
+    stores_await_waiting(db, "INSERT INTO family_quota%");
+    stores_sql(other, "COMMIT");
+    pthread_join(thread, &ok);
+    db_free(other);
+    ck_assert_msg(*(bool *)ok, "%s", err.text);
+    ck_assert_msg(b->events[0].outcome == OUTCOME_OPEN, "%s", b->events[0].why.message);
+    ck_assert_int_eq(decide(0), DECIDE_DONE);
+    ck_assert_int_eq(b->events[0].decision.remaining_bytes, 794);
 }
 END_TEST
 
@@ -430,6 +463,8 @@ START_TEST(two_months_of_a_family) {
     make_family(1, 1);
     give_quota(1, "2026-11-01", 1000, 0);
     give_quota(1, "2026-10-01", 500, 10);
+    stores_sql(db, "INSERT INTO customer_quota (family_id, customer_id, quota_month, monthly_used_bytes) "
+                   "VALUES (1, 10, '2026-10-01', 7), (1, 10, '2026-11-01', 3)");
     put("e1", 1, 10, 1, 202611);
     put("e2", 1, 10, 1, 202610);
     prepare();
@@ -439,6 +474,8 @@ START_TEST(two_months_of_a_family) {
     ck_assert_int_eq(decide(1), DECIDE_DONE);
     ck_assert_int_eq(b->events[0].decision.remaining_bytes, 999);
     ck_assert_int_eq(b->events[1].decision.remaining_bytes, 489);
+    ck_assert_int_eq(b->events[0].decision.monthly_used_bytes, 4);
+    ck_assert_int_eq(b->events[1].decision.monthly_used_bytes, 8);
     /* and one after the other */
     b->groups[1].dirty = true;
     ck_assert_msg(warmer_warm(warmer, b, now, &err), "%s", err.text);
@@ -697,6 +734,7 @@ static Suite *suite(void) {
     tcase_add_checked_fixture(tc, set_up, tear_down);
     tcase_set_timeout(tc, 120);
     tcase_add_loop_test(tc, a_months_row_is_carried_over, 0, TESTING_LENGTH(carried));
+    tcase_add_test(tc, a_months_row_made_by_somebody_else_meanwhile);
     tcase_add_test(tc, months_rows_of_many_families);
     tcase_add_test(tc, figures_members_and_names);
     tcase_add_test(tc, a_total_below_what_is_used);
