@@ -70,6 +70,14 @@ void redis_append(struct redis *r, const struct redis_command *c);
 /* Commands and bytes appended since the last redis_collect. */
 size_t redis_pending_commands(const struct redis *r);
 size_t redis_pending_bytes(const struct redis *r);
+/* Sends the pipeline in hand without reading its replies, so that the server
+ * works while the next one is being built. The next redis_collect_sent reads
+ * them. No more than two pipelines should be under way. */
+bool redis_send(struct redis *r, struct error *err) __attribute__((warn_unused_result));
+/* Reads the replies of the oldest pipeline sent, as redis_collect does. */
+bool redis_collect_sent(struct redis *r,
+                        void (*each)(void *ctx, size_t i, const struct redis_reply_view *reply), void *ctx,
+                        struct error *err) __attribute__((warn_unused_result));
 /* Sends the pipeline and reads all its replies, in order: `each(ctx, i, reply)`.
  * An error reply that means "wait" (BUSY, LOADING, READONLY, MASTERDOWN, OOM …)
  * or "stop" ends it with an error, after all replies were read; a time-out or

@@ -210,20 +210,36 @@ static void on_reply(void *ctx, size_t i, const struct redis_reply_view *v) {
     } /* else somebody else wrote into the keys: warming starts a new generation, where it doesn't count */
 }
 
+/* An error reply in one pipeline with another under way: the replies of that one must not be taken for later
+ * ones. */
+static bool give_up(struct decider *d) {
+    redis_close(d->redis);
+    return false;
+}
+
 bool decider_run(struct decider *d, struct batch *b, const size_t *indexes, size_t n, int64_t now_s,
                  enum decide_answer *answers, struct error *err) {
     struct run run = {.cfg = d->cfg, .batch = b, .indexes = indexes, .answers = answers};
     if (!redis_ensure(d->redis, err))
         return false;
+    /* One pipeline is under way while the next one is built. */
+    size_t sent_from = 0, sent_to = 0;
     for (size_t i = 0; i < n; i++) {
         append_command(d, &b->events[indexes[i]], now_s - d->cfg->cache_max_age_seconds);
         bool full = redis_pending_commands(d->redis) >= REDIS_PIPELINE_COMMANDS ||
                     redis_pending_bytes(d->redis) >= REDIS_PIPELINE_BYTES;
-        if (full || i + 1 == n) {
-            if (!redis_collect(d->redis, on_reply, &run, err))
-                return false;
-            run.base = i + 1;
-        }
+        if (!full && i + 1 < n)
+            continue;
+        if (!redis_send(d->redis, err))
+            return false;
+        run.base = sent_from;
+        if (sent_to > sent_from && !redis_collect_sent(d->redis, on_reply, &run, err))
+            return give_up(d);
+        sent_from = sent_to;
+        sent_to = i + 1;
     }
+    run.base = sent_from;
+    if (n && !redis_collect_sent(d->redis, on_reply, &run, err))
+        return false;
     return !run.no_script || redis_load_scripts(d->redis, err);
 }

@@ -208,6 +208,9 @@ static bool decide(struct worker *w, struct batch *b, bool flight) {
             return true;
         bool waited = flight;
         if (!waited && ids_in_flight(b, settler_busy_with(w->settler))) {
+            if (!any_dirty(b))
+                return true; /* nothing else waits for them: asked when the flight has settled, before
+                                hand-over */
             waited = true;
             if (!wait_for_flight(w, b))
                 return false;
@@ -445,7 +448,7 @@ void pipeline_process(struct worker *w, struct batch *b) {
     bool ok = look_up_likely_repeats(w, b) && decide(w, b, false);
     while (ok) {
         ok = wait_for_flight(w, b);
-        if (!ok || (!any_void(b) && !any_dirty(b)))
+        if (!ok || (!any_void(b) && !any_dirty(b) && !any_suspect(b)))
             break;
         ok = decide(w, b, false);
     }

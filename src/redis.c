@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "redis.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <hiredis/hiredis.h>
 #include <poll.h>
@@ -11,11 +12,15 @@
 #include "buf.h"
 #include "embedded.h"
 
+#define PIPELINES_UNDER_WAY 2
+
 struct redis {
     redisContext *conn; /* NULL: not connected, or failed */
     const struct config *cfg;
     char sha[REDIS_SCRIPT_COUNT][41];
     size_t pending_commands, pending_bytes;
+    size_t sent[PIPELINES_UNDER_WAY]; /* commands of each pipeline whose replies aren't read */
+    size_t sent_count;
     const char **argv; /* scratch of redis_append */
     size_t *lens;
     size_t argv_capacity;
@@ -61,7 +66,7 @@ void redis_close(struct redis *r) {
     if (r->conn)
         redisFree(r->conn);
     r->conn = NULL;
-    r->pending_commands = r->pending_bytes = 0;
+    r->pending_commands = r->pending_bytes = r->sent_count = 0;
 }
 
 void redis_free(struct redis *r) {
@@ -204,15 +209,29 @@ static bool view_reply(const redisReply *reply, struct redis_reply_view *v, stru
     return reply_fail(reply->str, err);
 }
 
-bool redis_collect(struct redis *r, void (*each)(void *ctx, size_t i, const struct redis_reply_view *reply),
-                   void *ctx, struct error *err) {
+bool redis_send(struct redis *r, struct error *err) {
     size_t n = r->pending_commands;
     r->pending_commands = r->pending_bytes = 0;
     if (!r->conn)
         return error_set(err, ERROR_REDIS, ERROR_RETRY, ERROR_NOT_DONE, 0, "redis: not connected");
+    assert(r->sent_count < PIPELINES_UNDER_WAY);
+    r->sent[r->sent_count++] = n;
+    return send_all(r, monotonic_ms() + r->cfg->redis.timeout_ms, err);
+}
+
+bool redis_collect(struct redis *r, void (*each)(void *ctx, size_t i, const struct redis_reply_view *reply),
+                   void *ctx, struct error *err) {
+    return redis_send(r, err) && redis_collect_sent(r, each, ctx, err);
+}
+
+bool redis_collect_sent(struct redis *r,
+                        void (*each)(void *ctx, size_t i, const struct redis_reply_view *reply), void *ctx,
+                        struct error *err) {
+    if (!r->conn || r->sent_count == 0)
+        return error_set(err, ERROR_REDIS, ERROR_RETRY, ERROR_NOT_DONE, 0, "redis: not connected");
+    size_t n = r->sent[0];
+    memmove(r->sent, r->sent + 1, --r->sent_count * sizeof *r->sent);
     int64_t deadline = monotonic_ms() + r->cfg->redis.timeout_ms;
-    if (!send_all(r, deadline, err))
-        return false;
     bool ok = true, demoted = false;
     for (size_t i = 0; i < n; i++) {
         redisReply *reply;
