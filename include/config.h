@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The configuration: one YAML file, read by one table (src/config.c) that gives
- * each key its name, type, default, bounds and meaning. config/tallyd.yaml
+/* The configuration: one YAML file, read by one table (src/config_keys.c) that
+ * gives each key its name, type, default, bounds and meaning. config/tallyd.yaml
  * documents every key. Immutable once loaded, so threads share it. */
 #ifndef TALLYD_CONFIG_H
 #define TALLYD_CONFIG_H
@@ -15,7 +15,27 @@
 
 #define CONFIG_THRESHOLDS_MAX 16
 
+/* Kafka's client knows about 130 properties; the largest values are certificates in PEM. */
+#define CONFIG_PROPERTIES_MAX 200
+#define CONFIG_PROPERTY_NAME_MAX 128
+#define CONFIG_PROPERTY_VALUE_MAX 65536
+
+/* An entry of kafka.properties, not looked into: kafka_properties_check does. */
+struct config_property {
+    char *name;  /* owned */
+    char *value; /* owned; wiped when freed */
+    size_t line; /* in the file, for errors that are found later */
+    bool secret; /* never printed */
+};
+
+enum config_tls {
+    CONFIG_TLS_DISABLED,        /* clear text */
+    CONFIG_TLS_REQUIRED,        /* nothing is read or written without TLS; whose it is isn't asked */
+    CONFIG_TLS_VERIFY_IDENTITY, /* TLS with whom the certificate names, known before the login */
+};
+
 struct config {
+    char *file; /* what errors that are found later call the file */
     struct {
         char *brokers;                   /* kafka.brokers: host:port[,…] */
         char *client_id;                 /* kafka.client_id */
@@ -29,6 +49,8 @@ struct config {
         int64_t fetch_wait_max_ms;       /* kafka.fetch_wait_max_ms */
         int64_t message_timeout_ms;      /* kafka.message_timeout_ms: from producing to the ack */
         bool skip_lost_offsets; /* kafka.skip_lost_offsets: go on where the log lost records nobody settled */
+        struct config_property *properties; /* kafka.properties, in the order of the file */
+        size_t property_count;
     } kafka;
     struct {
         char *host; /* redis.host */
@@ -36,6 +58,7 @@ struct config {
         int64_t database;
         char *username; /* redis.username: ACL user, "" for the default one */
         char *password; /* redis.password, "" for none; secret */
+        bool tls;       /* redis.tls: false, or the configuration is refused */
         int64_t connect_timeout_ms;
         int64_t timeout_ms; /* redis.timeout_ms: for one pipeline as a whole */
     } redis;
@@ -46,6 +69,9 @@ struct config {
         char *user;
         char *password; /* secret */
         char *database;
+        enum config_tls tls_mode; /* mysql.tls.mode */
+        char *tls_ca, *tls_cert,
+            *tls_key; /* mysql.tls.…: absolute paths, "" for none; cert and key together */
         int64_t connect_timeout_ms;
         int64_t timeout_ms;              /* mysql.timeout_ms: for one read or write on the connection */
         int64_t lock_wait_timeout_ms;    /* mysql.lock_wait_timeout_ms: innodb_lock_wait_timeout */
@@ -85,15 +111,16 @@ struct config {
 };
 
 enum config_type {
-    CONFIG_STRING,   /* char *: printable ASCII */
-    CONFIG_SECRET,   /* char *: one line; never printed, wiped when freed */
-    CONFIG_INT,      /* int64_t */
-    CONFIG_BOOL,     /* bool */
-    CONFIG_LEVEL,    /* enum log_level */
-    CONFIG_PERCENTS, /* thresholds with threshold_count */
+    CONFIG_STRING,     /* char *: printable ASCII; ${NAME} is the environment's */
+    CONFIG_SECRET,     /* char *: one line; the same, or file:PATH; never printed, wiped when freed */
+    CONFIG_INT,        /* int64_t */
+    CONFIG_BOOL,       /* bool */
+    CONFIG_CHOICE,     /* an enum: one of a few words */
+    CONFIG_PERCENTS,   /* thresholds with threshold_count */
+    CONFIG_PROPERTIES, /* kafka.properties with property_count */
 };
 
-struct config_rule; /* what a text must look like; src/config.c */
+struct config_rule; /* what a value must look like; config_keys.h */
 
 struct config_key {
     const char *name; /* dotted: outbox.lease_ms is lease_ms in the section outbox */
@@ -102,7 +129,7 @@ struct config_key {
     const char *fallback; /* the default, as it would stand in the file */
     int64_t min, max; /* of a number (of each of CONFIG_PERCENTS); of a text's bytes, max 0 for no bound */
     int64_t step;     /* CONFIG_INT: must be a multiple of it */
-    const struct config_rule *rule; /* CONFIG_STRING and CONFIG_SECRET */
+    const struct config_rule *rule; /* CONFIG_STRING, CONFIG_SECRET and CONFIG_CHOICE */
     const char *about;              /* its meaning in one sentence without a full stop */
 };
 
@@ -117,6 +144,11 @@ struct config *config_load(const char *path, struct error *err) __attribute__((w
 /* The same from text already read; `name` stands for the path in errors. */
 struct config *config_parse(const char *name, const char *yaml, size_t len, struct error *err)
     __attribute__((warn_unused_result));
+
+/* Records "FILE:LINE: kafka.properties.NAME: reason", or of all of them, when there are any, with the line of
+ * the first one where `p` is NULL. Always false. */
+bool config_property_error(const struct config *c, const struct config_property *p, struct error *err,
+                           const char *reason);
 
 /* Appends the value of a key as YAML; a secret that is set as ********. */
 void config_print_value(const struct config *c, const struct config_key *key, struct buf *out);

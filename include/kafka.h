@@ -13,6 +13,11 @@ typedef void kafka_rebalance_fn(rd_kafka_t *rk, rd_kafka_resp_err_t code,
                                 rd_kafka_topic_partition_list_t *parts, void *opaque);
 typedef void kafka_delivery_fn(rd_kafka_t *rk, const rd_kafka_message_t *msg, void *opaque);
 
+/* Whether Kafka's client takes kafka.properties, alone and together, and none of them is one that tallyd
+ * must own. Connects to nothing. Errors name file and line; making a handle gives the same ones, but later.
+ */
+bool kafka_properties_check(const struct config *cfg, struct error *err) __attribute__((warn_unused_result));
+
 /* A member of the group, not yet subscribed: offsets are stored by hand and
  * committed automatically; the group protocol is range,roundrobin; an offset
  * out of range is reported, never reset in silence. `opaque` is handed to

@@ -4,229 +4,21 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
+#include "config_keys.h"
+#include "config_value.h"
 #include "config_yaml.h"
-
-struct config_rule {
-    bool (*accepts)(const char *text);
-    const char *must; /* "must be …" */
-};
-
-static bool is_secret(const char *s) {
-    for (; *s; s++) {
-        if ((unsigned char)*s < 0x20 || *s == 0x7F)
-            return false;
-    }
-    return true;
-}
-
-/* ASCII, because these texts go into logs, SQL and other systems' names. */
-static bool is_text(const char *s) {
-    for (; *s; s++) {
-        if (*s < 0x20 || *s > 0x7E)
-            return false;
-    }
-    return true;
-}
-
-static bool is_word(const char *s) {
-    return is_text(s) && !strchr(s, ' ');
-}
-
-static bool is_topic(const char *s) {
-    static const char allowed[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-";
-    return s[strspn(s, allowed)] == '\0' && strcmp(s, ".") != 0 && strcmp(s, "..") != 0;
-}
-
-/* Plausible only; the system's zone files are asked when the process starts. The
- * name becomes part of a path there. */
-static bool is_zone(const char *s) {
-    static const char allowed[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_+-/";
-    size_t len = strlen(s);
-    return len && s[strspn(s, allowed)] == '\0' && ((s[0] | 0x20) >= 'a' && (s[0] | 0x20) <= 'z') &&
-           s[len - 1] != '/' && !strstr(s, "//");
-}
-
-static bool is_locale(const char *s) {
-    return strcmp(s, "ko") == 0 || strcmp(s, "en") == 0;
-}
-
-static const struct config_rule secret_rule = {is_secret, "one line of text"};
-static const struct config_rule text_rule = {is_text, "printable ASCII"};
-static const struct config_rule word_rule = {is_word, "printable ASCII without spaces"};
-static const struct config_rule brokers_rule = {is_word,
-                                                "host:port, or several with commas and no spaces between"};
-static const struct config_rule topic_rule = {is_topic, "a Kafka topic name (A–Z a–z 0–9 . _ -)"};
-static const struct config_rule zone_rule = {is_zone, "the name of a time zone such as Asia/Seoul"};
-static const struct config_rule locale_rule = {is_locale, "ko or en"};
-
-#define AT(member) offsetof(struct config, member)
-#define TEXT(name, member, fallback, min, max, rule, about)                                                  \
-    { name, CONFIG_STRING, AT(member), fallback, min, max, 0, &rule, about }
-#define SECRET(name, member, about)                                                                          \
-    { name, CONFIG_SECRET, AT(member), "\"\"", 0, 1024, 0, &secret_rule, about }
-#define INT(name, member, fallback, min, max, step, about)                                                   \
-    { name, CONFIG_INT, AT(member), fallback, min, max, step, NULL, about }
-
-/* Bounds keep out what can only be a slip; where one has another reason, `about`
- * or the sample file says it. Kafka's lie within librdkafka's own. Steps of
- * 1000: what takes the figure on the other side counts in whole seconds. */
-/* clang-format off */
-static const struct config_key keys[] = {
-    TEXT("kafka.brokers", kafka.brokers, "localhost:9092", 1, 1024, brokers_rule,
-         "brokers to find the cluster by"),
-    TEXT("kafka.client_id", kafka.client_id, "tallyd", 1, 191, word_rule,
-         "name of this client in the brokers' logs and quotas"),
-    TEXT("kafka.group_id", kafka.group_id, "tallyd", 1, 191, word_rule,
-         "consumer group, and the ledger's name for it"),
-    TEXT("kafka.topics.usage", kafka.usage_topic, "usage-events", 1, 249, topic_rule,
-         "topic the usage events are read from"),
-    TEXT("kafka.topics.notification", kafka.notification_topic, "notification-events", 1, 249, topic_rule,
-         "topic the alerts are written to"),
-    TEXT("kafka.topics.dlt", kafka.dlt_topic, "usage-events.DLT", 1, 249, topic_rule,
-         "topic the rejected records are written to"),
-    INT("kafka.session_timeout_ms", kafka.session_timeout_ms, "45000", 1000, 3600000, 1,
-        "a silent member's partitions go to others after this"),
-    INT("kafka.max_poll_interval_ms", kafka.max_poll_interval_ms, "300000", 1000, 86400000, 1,
-        "a member that is stuck leaves the group after this"),
-    INT("kafka.auto_commit_interval_ms", kafka.auto_commit_interval_ms, "1000", 10, 60000, 1,
-        "how often the offsets of settled records are committed"),
-    INT("kafka.fetch_wait_max_ms", kafka.fetch_wait_max_ms, "50", 1, 10000, 1,
-        "how long a broker holds a fetch it has nothing for"),
-    INT("kafka.message_timeout_ms", kafka.message_timeout_ms, "15000", 1000, 600000, 1,
-        "how long a produced record waits for its acknowledgement"),
-    {"kafka.skip_lost_offsets", CONFIG_BOOL, AT(kafka.skip_lost_offsets), "false", 0, 0, 0, NULL,
-     "go on where the log has lost records that nobody settled"},
-
-    TEXT("redis.host", redis.host, "localhost", 1, 255, word_rule, "host name or address"),
-    INT("redis.port", redis.port, "6379", 1, 65535, 1, "TCP port"),
-    INT("redis.database", redis.database, "0", 0, 65535, 1, "number of the database"),
-    TEXT("redis.username", redis.username, "\"\"", 0, 255, word_rule, "ACL user, \"\" for the default one"),
-    SECRET("redis.password", redis.password, "password, \"\" for none"),
-    INT("redis.connect_timeout_ms", redis.connect_timeout_ms, "3000", 10, 600000, 1,
-        "how long connecting may take"),
-    INT("redis.timeout_ms", redis.timeout_ms, "3000", 10, 600000, 1,
-        "how long one pipeline of commands may take as a whole"),
-
-    TEXT("mysql.host", mysql.host, "localhost", 1, 255, word_rule, "host name or address"),
-    INT("mysql.port", mysql.port, "3306", 1, 65535, 1, "TCP port"),
-    /* 107 bytes: sun_path of a socket's address, and its NUL. */
-    TEXT("mysql.socket", mysql.socket, "\"\"", 0, 107, text_rule, "path of a Unix socket, \"\" for TCP"),
-    TEXT("mysql.user", mysql.user, "tallyd", 1, 128, text_rule, "user"),
-    SECRET("mysql.password", mysql.password, "password, \"\" for none"),
-    TEXT("mysql.database", mysql.database, "tallyd", 1, 64, text_rule, "database (schema)"),
-    INT("mysql.connect_timeout_ms", mysql.connect_timeout_ms, "5000", 1000, 600000, 1000,
-        "how long connecting may take"),
-    INT("mysql.timeout_ms", mysql.timeout_ms, "30000", 1000, 600000, 1000,
-        "how long one read or write on the connection may take"),
-    INT("mysql.lock_wait_timeout_ms", mysql.lock_wait_timeout_ms, "5000", 1000, 600000, 1000,
-        "how long a statement waits for another transaction's rows"),
-    INT("mysql.session_wait_timeout_ms", mysql.session_wait_timeout_ms, "60000", 1000, 28800000, 1000,
-        "the server drops a client that is silent for this long, and with it its locks"),
-
-    INT("workers", workers, "1", 1, 64, 1, "members of the consumer group in this process"),
-
-    INT("batch.max_records", batch.max_records, "1000", 1, 10000, 1, "most records settled in one transaction"),
-    INT("batch.max_bytes", batch.max_bytes, "4194304", 1024, 67108864, 1, "most bytes of record values in one batch"),
-    INT("batch.linger_ms", batch.linger_ms, "5", 0, 1000, 1, "how long a lone event waits for company"),
-
-    INT("event.max_bytes", event.max_bytes, "65536", 1024, 900000, 1,
-        "a larger record is rejected; under a topic's usual 1 MB by the room its key and headers need in the DLT"),
-    INT("event.max_future_ms", event.max_future_ms, "300000", 0, 86400000, 1,
-        "how far an event may lie ahead of its record's timestamp"),
-    INT("event.max_past_months", event.max_past_months, "1", 0, 12, 1,
-        "how many months an event may lie before its record's month"),
-
-    TEXT("zone", zone, "Asia/Seoul", 1, 64, zone_rule, "time zone of months, block times and messages"),
-    TEXT("locale", locale, "ko", 0, 0, locale_rule, "language of the messages: ko or en"),
-    {"thresholds", CONFIG_PERCENTS, 0, "[50, 30, 10]", 1, 99, 0, NULL,
-     "percent left of the family's quota at which people are told"},
-
-    INT("dedup.ttl_seconds", dedup_ttl_seconds, "3600", 1, 2678400, 1,
-        "how long Redis remembers an event's result; MySQL remembers for ever"),
-    /* A day: a month's keys live at least that long after they were warmed. */
-    INT("cache.max_age_seconds", cache_max_age_seconds, "3600", 1, 86400, 1,
-        "changes made in MySQL by others count after this at the latest"),
-
-    INT("outbox.lease_ms", outbox.lease_ms, "30000", 1000, 3600000, 1,
-        "how long an alert is its publisher's alone"),
-    INT("outbox.sweep_interval_ms", outbox.sweep_interval_ms, "3000", 10, 3600000, 1,
-        "how often alerts are looked for whose lease ran out"),
-    INT("outbox.queue_rows", outbox.queue_rows, "10000", 1, 1000000, 1,
-        "alerts handed over in memory; more of them wait for the sweep"),
-    INT("outbox.max_attempts", outbox.max_attempts, "10", 1, 1000, 1,
-        "tries before FAILED, for errors that are neither an outage nor final"),
-
-    INT("shutdown.deadline_ms", shutdown.deadline_ms, "30000", 1000, 600000, 1,
-        "from SIGTERM to exit at most"),
-
-    INT("retry.interval_ms", retry.interval_ms, "1000", 10, 60000, 1,
-        "pause between tries while a dependency is away"),
-    INT("retry.report_interval_ms", retry.report_interval_ms, "10000", 10, 3600000, 1,
-        "how often the log says what is waited for"),
-
-    {"log.level", CONFIG_LEVEL, AT(log_level), "info", 0, 0, 0, NULL, "least important lines that are written"},
-};
-/* clang-format on */
-
-#define KEY_COUNT (sizeof keys / sizeof *keys)
-
-/* What must hold between two values. */
-static const struct order {
-    const char *larger, *smaller;
-    int64_t by;  /* added to the smaller */
-    bool strict; /* equal isn't enough */
-    const char *why;
-} orders[] = {
-    {"outbox.lease_ms", "kafka.message_timeout_ms", 5000, true,
-     "a lease must outlive the publishing it covers"},
-    {"kafka.max_poll_interval_ms", "kafka.session_timeout_ms", 0, false, "Kafka's client wants it so"},
-    {"mysql.timeout_ms", "mysql.lock_wait_timeout_ms", 0, true,
-     "otherwise a wait for a lock looks like a lost connection"},
-};
 
 struct loader {
     const char *file;
     struct config *config;
-    const struct config_node *given[KEY_COUNT]; /* where each key was set; borrowed */
+    const struct config_node *given[CONFIG_KEYS_MAX]; /* where each key was set; borrowed */
     struct error *err;
 };
 
-const struct config_key *config_keys(size_t *count) {
-    *count = KEY_COUNT;
-    return keys;
-}
-
-static void *member(const struct config *c, const struct config_key *k) {
-    return (char *)c + k->offset;
-}
-
-static char **member_text(const struct config *c, const struct config_key *k) {
-    return member(c, k);
-}
-
-static void wipe_free(char *text) {
-    if (text)
-        explicit_bzero(text, strlen(text));
-    free(text);
-}
-
-static const struct config_key *find_key(const char *name) {
-    for (size_t i = 0; i < KEY_COUNT; i++) {
-        if (strcmp(keys[i].name, name) == 0)
-            return &keys[i];
-    }
-    return NULL;
-}
-
-static bool is_section(const char *name) {
-    size_t len = strlen(name);
-    for (size_t i = 0; i < KEY_COUNT; i++) {
-        if (strncmp(keys[i].name, name, len) == 0 && keys[i].name[len] == '.')
-            return true;
-    }
-    return false;
+static const struct config_node *given(const struct loader *l, const struct config_key *k) {
+    size_t count;
+    return l->given[k - config_keys(&count)];
 }
 
 /* ---- errors ---- */
@@ -248,8 +40,11 @@ static void append_must(struct buf *out, const struct config_key *k) {
     case CONFIG_BOOL:
         buf_str(out, "true or false");
         break;
-    case CONFIG_LEVEL:
-        buf_str(out, "debug, info, warn or error");
+    case CONFIG_CHOICE:
+        buf_str(out, k->rule->must);
+        break;
+    case CONFIG_PROPERTIES:
+        buf_str(out, "a mapping (name: value)");
         break;
     case CONFIG_PERCENTS:
         buf_printf(out, "a list of 1 … %d whole numbers, each %lld … %lld", CONFIG_THRESHOLDS_MAX, min, max);
@@ -267,6 +62,8 @@ static void append_found(struct buf *out, const struct config_key *k, const stru
             buf_str(out, "; write \"\" for none");
     } else if (k->type == CONFIG_SECRET) {
         buf_str(out, "something else (not shown)");
+    } else if (k->type == CONFIG_STRING && config_value_is_derived(n->text, false)) {
+        buf_str(out, "something else once ${…} is filled in (not shown)");
     } else {
         config_show(text, n->text);
         buf_printf(out, n->quoted ? "\"%s\" in quotes" : "%s", text);
@@ -311,9 +108,10 @@ static size_t distance(const char *a, const char *b) {
 
 /* The key or section nearest to an unknown one into `out`; empty when none is near. */
 static void nearest(const char *path, char out[64]) {
-    size_t best = 4;
+    size_t best = 4, count;
+    const struct config_key *keys = config_keys(&count);
     out[0] = '\0';
-    for (size_t i = 0; i < KEY_COUNT; i++) {
+    for (size_t i = 0; i < count; i++) {
         for (const char *end = keys[i].name; end; end = *end ? strchr(end + 1, '.') : NULL) {
             char name[64];
             size_t len = end == keys[i].name ? strlen(end) : (size_t)(end - keys[i].name);
@@ -328,11 +126,12 @@ static void nearest(const char *path, char out[64]) {
 }
 
 static bool unknown(const struct loader *l, const struct config_node *n, const char *path) {
-    char near[64];
-    if (strchr(n->key, '.') && find_key(path))
+    char near[64] = "";
+    if (strchr(n->key, '.') && config_find_key(path))
         return config_node_error(l->file, n, l->err,
                                  "unknown key; sections are nested here, not written with dots");
-    nearest(path, near);
+    if (*n->key)
+        nearest(path, near);
     return config_node_error(l->file, n, l->err, *near ? "unknown key; did you mean %s?" : "unknown key%s",
                              near);
 }
@@ -360,15 +159,32 @@ static bool parse_int(const struct config_node *n, int64_t *out) {
     return true;
 }
 
+/* An unset or empty variable would otherwise log in without a password and say nothing. */
+static bool is_lost(const struct config_node *n, const char *text) {
+    return *text == '\0' && *n->text;
+}
+
+static bool lost(const struct loader *l, const struct config_node *n) {
+    return config_node_error(l->file, n, l->err,
+                             "is empty once ${…} is filled in; write \"\" where none is wanted");
+}
+
 static bool set_text(struct loader *l, const struct config_key *k, const struct config_node *n) {
-    char **at = member_text(l->config, k);
-    if (n->kind != CONFIG_NODE_SCALAR || config_node_is_null(n) || !k->rule->accepts(n->text))
+    char **at = config_member_text(l->config, k);
+    bool secret = k->type == CONFIG_SECRET;
+    if (n->kind != CONFIG_NODE_SCALAR || config_node_is_null(n))
         return refuse(l, k, n);
-    int64_t len = (int64_t)strlen(n->text);
-    if (k->max && (len < k->min || len > k->max))
-        return refuse(l, k, n);
-    free(*at); /* the default: a key is set once */
-    *at = mem_strdup(n->text);
+    char *text = config_value_new(l->file, n, secret, (size_t)k->max, l->err);
+    if (!text)
+        return false;
+    int64_t len = (int64_t)strlen(text);
+    bool fits = k->rule->accepts(text) && (!k->max || (len >= k->min && len <= k->max));
+    if (!fits || (secret && is_lost(n, text))) {
+        config_value_free(text);
+        return fits ? lost(l, n) : refuse(l, k, n);
+    }
+    config_value_free(*at); /* the default: a key is set once */
+    *at = text;
     return true;
 }
 
@@ -376,7 +192,7 @@ static bool set_int(struct loader *l, const struct config_key *k, const struct c
     int64_t v;
     if (!parse_int(n, &v) || v < k->min || v > k->max || v % k->step)
         return refuse(l, k, n);
-    *(int64_t *)member(l->config, k) = v;
+    *(int64_t *)config_member(l->config, k) = v;
     return true;
 }
 
@@ -384,14 +200,19 @@ static bool set_bool(struct loader *l, const struct config_key *k, const struct 
     bool plain = n->kind == CONFIG_NODE_SCALAR && !n->quoted;
     if (!plain || (strcmp(n->text, "true") != 0 && strcmp(n->text, "false") != 0))
         return refuse(l, k, n);
-    *(bool *)member(l->config, k) = n->text[0] == 't';
+    *(bool *)config_member(l->config, k) = n->text[0] == 't';
     return true;
 }
 
-static bool set_level(struct loader *l, const struct config_key *k, const struct config_node *n) {
-    if (n->kind != CONFIG_NODE_SCALAR || !log_level_parse(n->text, member(l->config, k)))
-        return refuse(l, k, n);
-    return true;
+static bool set_choice(struct loader *l, const struct config_key *k, const struct config_node *n) {
+    const char *const *words = k->rule->words;
+    for (unsigned i = 0; n->kind == CONFIG_NODE_SCALAR && words[i]; i++) {
+        if (strcmp(n->text, words[i]) == 0) {
+            *(unsigned *)config_member(l->config, k) = i;
+            return true;
+        }
+    }
+    return refuse(l, k, n);
 }
 
 static bool set_percents(struct loader *l, const struct config_key *k, const struct config_node *list) {
@@ -418,6 +239,99 @@ static bool set_percents(struct loader *l, const struct config_key *k, const str
     return true;
 }
 
+/* ---- kafka.properties ---- */
+
+/* By its name, since only Kafka's client knows what the value is for. */
+static bool is_secret_name(const char *name) {
+    static const char *const words[] = {"password", "secret",  "passphrase",   "credential",
+                                        "key.pem",  "ssl_key", "bearer.config"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        if (strcasestr(name, words[i]))
+            return true;
+    }
+    return false;
+}
+
+/* Lines are for certificates and keys in PEM. What is printed has to be readable as YAML again. */
+static bool is_property_value(const char *s, bool secret) {
+    for (; *s; s++) {
+        unsigned char c = (unsigned char)*s;
+        if ((c < 0x20 && c != '\n') || c == 0x7F || (c > 0x7F && !secret))
+            return false;
+    }
+    return true;
+}
+
+static bool is_property_name(const char *s) {
+    size_t len = strlen(s);
+    for (; *s > 0x20 && *s < 0x7F; s++)
+        ;
+    return *s == '\0' && len && len <= CONFIG_PROPERTY_NAME_MAX;
+}
+
+/* The next property; it counts, and is freed with the others, from when it has its value. */
+static bool add_property(struct loader *l, const struct config_node *n) {
+    struct config_property *p = &l->config->kafka.properties[l->config->kafka.property_count];
+    if (!is_property_name(n->key))
+        return config_node_error(l->file, n, l->err,
+                                 "a property's name must be 1 … %d printable ASCII characters",
+                                 CONFIG_PROPERTY_NAME_MAX);
+    if (n->kind != CONFIG_NODE_SCALAR || config_node_is_null(n))
+        return config_node_error(l->file, n, l->err, "must be a single value, is %s",
+                                 n->kind == CONFIG_NODE_SCALAR ? "without a value"
+                                 : n->kind == CONFIG_NODE_LIST ? "a list"
+                                                               : "a mapping");
+    bool secret = is_secret_name(n->key);
+    char *value = config_value_new(l->file, n, secret, CONFIG_PROPERTY_VALUE_MAX, l->err);
+    if (!value)
+        return false;
+    bool fits = strlen(value) <= CONFIG_PROPERTY_VALUE_MAX && is_property_value(value, secret);
+    if (!fits || (secret && is_lost(n, value))) {
+        config_value_free(value);
+        return fits ? lost(l, n)
+                    : config_node_error(l->file, n, l->err, "must be %s of at most %d bytes (not shown)",
+                                        secret ? "text" : "printable ASCII", CONFIG_PROPERTY_VALUE_MAX);
+    }
+    *p = (struct config_property){
+        .name = mem_strdup(n->key), .value = value, .line = n->line, .secret = secret};
+    l->config->kafka.property_count++;
+    return true;
+}
+
+static bool set_properties(struct loader *l, const struct config_key *k, const struct config_node *map) {
+    struct config *c = l->config;
+    size_t count = 0;
+    if (config_node_is_null(map)) /* all of them are commented out */
+        return true;
+    if (map->kind != CONFIG_NODE_MAP)
+        return refuse(l, k, map);
+    for (const struct config_node *n = map->first; n; n = n->next) {
+        if (++count > CONFIG_PROPERTIES_MAX)
+            return config_node_error(l->file, n, l->err, "more than %d properties", CONFIG_PROPERTIES_MAX);
+        for (const struct config_node *twin = map->first; twin != n; twin = twin->next) {
+            if (strcmp(twin->key, n->key) == 0)
+                return config_node_error(l->file, n, l->err, "given twice, first in line %zu", twin->line);
+        }
+    }
+    if (count)
+        c->kafka.properties = mem_zero(count, sizeof *c->kafka.properties);
+    for (const struct config_node *n = map->first; n; n = n->next) {
+        if (!add_property(l, n))
+            return false;
+    }
+    return true;
+}
+
+bool config_property_error(const struct config *c, const struct config_property *p, struct error *err,
+                           const char *reason) {
+    char name[sizeof "kafka.properties." + CONFIG_PROPERTY_NAME_MAX];
+    snprintf(name, sizeof name, "kafka.properties%s%s", p ? "." : "", p ? p->name : "");
+    const struct config_node at = {.line = p ? p->line : c->kafka.properties[0].line, .key = name};
+    return config_node_error(c->file, &at, err, "%s", reason);
+}
+
+/* ---- any value ---- */
+
 static bool set_value(struct loader *l, const struct config_key *k, const struct config_node *n) {
     switch (k->type) {
     case CONFIG_STRING:
@@ -427,8 +341,10 @@ static bool set_value(struct loader *l, const struct config_key *k, const struct
         return set_int(l, k, n);
     case CONFIG_BOOL:
         return set_bool(l, k, n);
-    case CONFIG_LEVEL:
-        return set_level(l, k, n);
+    case CONFIG_CHOICE:
+        return set_choice(l, k, n);
+    case CONFIG_PROPERTIES:
+        return set_properties(l, k, n);
     case CONFIG_PERCENTS:
         return set_percents(l, k, n);
     }
@@ -439,7 +355,9 @@ static bool set_value(struct loader *l, const struct config_key *k, const struct
 
 /* Defaults are read the way a file is, so they obey the same bounds; one that doesn't is a bug here. */
 static void set_defaults(struct config *c) {
-    for (size_t i = 0; i < KEY_COUNT; i++) {
+    size_t count;
+    const struct config_key *keys = config_keys(&count);
+    for (size_t i = 0; i < count; i++) {
         struct error err = {0};
         struct loader l = {.file = keys[i].name, .config = c, .err = &err};
         struct buf yaml = {0};
@@ -457,8 +375,8 @@ static void set_defaults(struct config *c) {
 static bool read_map(struct loader *l, const struct config_node *map);
 
 static bool read_key(struct loader *l, const struct config_node *n, const char *path) {
-    const struct config_key *k = strchr(n->key, '.') ? NULL : find_key(path);
-    if (!k && !is_section(path))
+    const struct config_key *k = strchr(n->key, '.') ? NULL : config_find_key(path);
+    if (!k && !config_is_section(path))
         return unknown(l, n, path);
     /* The ones before are different known keys, so this is short even in a hostile file. */
     for (const struct config_node *twin = n->parent->first; twin != n; twin = twin->next) {
@@ -466,7 +384,8 @@ static bool read_key(struct loader *l, const struct config_node *n, const char *
             return config_node_error(l->file, n, l->err, "given twice, first in line %zu", twin->line);
     }
     if (k) {
-        l->given[k - keys] = n;
+        size_t count;
+        l->given[k - config_keys(&count)] = n;
         return set_value(l, k, n);
     }
     if (config_node_is_null(n)) /* all of its keys are commented out */
@@ -493,14 +412,17 @@ static bool read_map(struct loader *l, const struct config_node *map) {
  */
 static const struct config_node *to_blame(const struct loader *l, const struct config_key *a,
                                           const struct config_key *b) {
-    return l->given[a - keys] ? l->given[a - keys] : l->given[b - keys];
+    return given(l, a) ? given(l, a) : given(l, b);
 }
 
 static bool check_orders(const struct loader *l) {
-    for (size_t i = 0; i < sizeof orders / sizeof *orders; i++) {
-        const struct order *o = &orders[i];
-        const struct config_key *larger = find_key(o->larger), *smaller = find_key(o->smaller);
-        int64_t high = *(int64_t *)member(l->config, larger), low = *(int64_t *)member(l->config, smaller);
+    size_t count;
+    const struct config_order *orders = config_orders(&count);
+    for (size_t i = 0; i < count; i++) {
+        const struct config_order *o = &orders[i];
+        const struct config_key *larger = config_find_key(o->larger), *smaller = config_find_key(o->smaller);
+        int64_t high = *(int64_t *)config_member(l->config, larger),
+                low = *(int64_t *)config_member(l->config, smaller);
         char margin[32] = "";
         if (o->strict ? high > low + o->by : high >= low + o->by)
             continue;
@@ -519,12 +441,49 @@ static bool check_topics(const struct loader *l) {
                                         "kafka.topics.usage"};
     for (size_t i = 0; i < 3; i++) {
         for (size_t j = i + 1; j < 3; j++) {
-            const struct config_key *a = find_key(names[i]), *b = find_key(names[j]);
-            if (strcmp(*member_text(l->config, a), *member_text(l->config, b)) == 0)
+            const struct config_key *a = config_find_key(names[i]), *b = config_find_key(names[j]);
+            if (strcmp(*config_member_text(l->config, a), *config_member_text(l->config, b)) == 0)
                 return config_node_error(l->file, to_blame(l, a, b), l->err,
                                          "%s and %s must be different topics", a->name, b->name);
         }
     }
+    return true;
+}
+
+/* What can only be said of several keys together. */
+static bool blame(const struct loader *l, const char *name, const char *reason) {
+    return config_node_error(l->file, given(l, config_find_key(name)), l->err, "%s", reason);
+}
+
+/* Debian's hiredis has no TLS, and a wish for it mustn't end in clear text. */
+static bool check_redis_tls(const struct loader *l) {
+    return !l->config->redis.tls ||
+           blame(
+               l, "redis.tls",
+               "must be false: the client library (hiredis 0.14) can't do TLS; run a stunnel on this machine, "
+               "which does, and set redis.host and redis.port to it");
+}
+
+static bool check_mysql_tls(const struct loader *l) {
+    const struct config *c = l->config;
+    const char *const files[] = {c->mysql.tls_ca, c->mysql.tls_cert, c->mysql.tls_key};
+    static const char *const names[] = {"mysql.tls.ca", "mysql.tls.cert", "mysql.tls.key"};
+    for (size_t i = 0; c->mysql.tls_mode == CONFIG_TLS_DISABLED && i < 3; i++) {
+        if (*files[i])
+            return blame(
+                l, names[i],
+                "has no effect while mysql.tls.mode is disabled; that needs required or verify_identity");
+    }
+    if (c->mysql.tls_mode == CONFIG_TLS_DISABLED)
+        return true;
+    if (*c->mysql.socket)
+        return blame(l, "mysql.tls.mode",
+                     "a Unix socket never leaves this machine: with mysql.socket it must be disabled");
+    if (c->mysql.tls_mode == CONFIG_TLS_VERIFY_IDENTITY && !*c->mysql.tls_ca)
+        return blame(l, "mysql.tls.mode", "verify_identity needs mysql.tls.ca, the authorities to believe");
+    if (!*c->mysql.tls_cert != !*c->mysql.tls_key)
+        return blame(l, *c->mysql.tls_cert ? "mysql.tls.cert" : "mysql.tls.key",
+                     "mysql.tls.cert and mysql.tls.key go together");
     return true;
 }
 
@@ -534,8 +493,10 @@ struct config *config_parse(const char *name, const char *yaml, size_t len, stru
         return NULL;
     struct config *c = mem_zero(1, sizeof *c);
     struct loader l = {.file = name, .config = c, .err = err};
+    c->file = mem_strdup(name);
     set_defaults(c);
-    if (!read_map(&l, root) || !check_orders(&l) || !check_topics(&l)) {
+    if (!read_map(&l, root) || !check_orders(&l) || !check_topics(&l) || !check_redis_tls(&l) ||
+        !check_mysql_tls(&l)) {
         config_free(c);
         c = NULL;
     }
@@ -557,80 +518,17 @@ struct config *config_load(const char *path, struct error *err) {
 void config_free(struct config *c) {
     if (!c)
         return;
-    for (size_t i = 0; i < KEY_COUNT; i++) {
+    size_t count;
+    const struct config_key *keys = config_keys(&count);
+    for (size_t i = 0; i < count; i++) {
         if (keys[i].type == CONFIG_STRING || keys[i].type == CONFIG_SECRET)
-            wipe_free(*member_text(c, &keys[i]));
+            config_value_free(*config_member_text(c, &keys[i]));
     }
+    for (size_t i = 0; i < c->kafka.property_count; i++) {
+        free(c->kafka.properties[i].name);
+        config_value_free(c->kafka.properties[i].value);
+    }
+    free(c->kafka.properties);
+    free(c->file);
     free(c);
-}
-
-/* ---- printing ---- */
-
-/* Without quotes where it can only be read as the text it is. */
-static bool is_plain(const char *s) {
-    static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_./-,:";
-    size_t len = strlen(s);
-    return len && s[strspn(s, letters)] == '\0' && !strchr("-,:", s[0]) && s[len - 1] != ':' &&
-           strcasecmp(s, "null") != 0;
-}
-
-static void append_text(struct buf *out, const char *s) {
-    if (is_plain(s)) {
-        buf_str(out, s);
-        return;
-    }
-    buf_char(out, '"');
-    for (; *s; s++) {
-        if (*s == '"' || *s == '\\')
-            buf_char(out, '\\');
-        buf_char(out, *s);
-    }
-    buf_char(out, '"');
-}
-
-void config_print_value(const struct config *c, const struct config_key *k, struct buf *out) {
-    static const char *const levels[] = {"debug", "info", "warn", "error"};
-    switch (k->type) {
-    case CONFIG_STRING:
-        append_text(out, *member_text(c, k));
-        break;
-    case CONFIG_SECRET:
-        buf_str(out, **member_text(c, k) ? "\"********\"" : "\"\"");
-        break;
-    case CONFIG_INT:
-        buf_i64(out, *(int64_t *)member(c, k));
-        break;
-    case CONFIG_BOOL:
-        buf_str(out, *(bool *)member(c, k) ? "true" : "false");
-        break;
-    case CONFIG_LEVEL:
-        buf_str(out, levels[*(enum log_level *)member(c, k)]);
-        break;
-    case CONFIG_PERCENTS:
-        for (size_t i = c->threshold_count; i-- > 0;)
-            buf_printf(out, "%s%d", i + 1 == c->threshold_count ? "[" : ", ", c->thresholds[i]);
-        buf_char(out, ']');
-        break;
-    }
-}
-
-void config_print(const struct config *c, struct buf *out) {
-    const char *before = "";
-    for (size_t i = 0; i < KEY_COUNT; i++) {
-        const char *name = keys[i].name, *dot;
-        size_t shared = 0; /* how much of the name the sections that are open already make up */
-        int depth = 0;
-        for (size_t n = 0; name[n] && name[n] == before[n]; n++) {
-            if (name[n] == '.') {
-                shared = n + 1;
-                depth++;
-            }
-        }
-        before = name;
-        for (name += shared; (dot = strchr(name, '.')); name = dot + 1)
-            buf_printf(out, "%*s%.*s:\n", 2 * depth++, "", (int)(dot - name), name);
-        buf_printf(out, "%*s%s: ", 2 * depth, "", name);
-        config_print_value(c, &keys[i], out);
-        buf_char(out, '\n');
-    }
 }

@@ -49,9 +49,14 @@ bool kafka_error(rd_kafka_resp_err_t code, const char *what, const char *detail,
                      detail ? ": " : "", detail ? detail : "");
 }
 
+/* kafka.properties holds what consumers and producers need; each ignores the other's, as it should. */
+static bool is_others_property(const char *facility, const char *text) {
+    return strcmp(facility, "CONFWARN") == 0 && strstr(text, " property and will be ignored by this ");
+}
+
 static void on_log(const rd_kafka_t *rk, int level, const char *facility, const char *text) {
-    LOG(level <= 4 ? LOG_WARN : LOG_DEBUG, "kafka_client", LOG_S("client", rd_kafka_name(rk)),
-        LOG_S("facility", facility), LOG_S("message", text));
+    LOG(level <= 4 && !is_others_property(facility, text) ? LOG_WARN : LOG_DEBUG, "kafka_client",
+        LOG_S("client", rd_kafka_name(rk)), LOG_S("facility", facility), LOG_S("message", text));
 }
 
 static void on_error(rd_kafka_t *rk, int code, const char *reason, void *opaque) {
@@ -78,30 +83,112 @@ static bool apply(rd_kafka_conf_t *conf, const struct setting *s, size_t n, stru
     return true;
 }
 
-/* Takes over `conf`. */
-static rd_kafka_t *handle_new(rd_kafka_type_t type, rd_kafka_conf_t *conf, const struct config *cfg,
-                              const struct setting *own, size_t own_count, struct error *err) {
-    const struct setting common[] = {
-        {"bootstrap.servers", cfg->kafka.brokers, 0}, {"client.id", cfg->kafka.client_id, 0},
-        {"log.connection.close", "false", 0},         {"socket.keepalive.enable", "true", 0},
-        {"reconnect.backoff.max.ms", "2000", 0},
-    };
-    rd_kafka_conf_set_log_cb(conf, on_log);
-    rd_kafka_conf_set_error_cb(conf, on_error);
-    char why[256];
-    rd_kafka_t *rk = NULL;
-    if (apply(conf, common, sizeof common / sizeof *common, err) && apply(conf, own, own_count, err)) {
-        rk = rd_kafka_new(type, conf, why, sizeof why);
-        if (rk)
-            return rk;
-        error_set(err, ERROR_CONFIG, ERROR_STOP, ERROR_NOT_DONE, 0, "kafka: %s", why);
+/* ---- kafka.properties ---- */
+
+/* What kafka.properties can't have: tallyd sets it and its promises hang on it, or another value would make
+ * the client behave in a way tallyd isn't written for. Names that mean the same stand together. */
+static const struct {
+    const char *name, *why;
+} owned[] = {
+    {"bootstrap.servers", "set kafka.brokers instead"},
+    {"metadata.broker.list", "set kafka.brokers instead"},
+    {"client.id", "set kafka.client_id instead"},
+    {"group.id", "set kafka.group_id instead"},
+    {"session.timeout.ms", "set kafka.session_timeout_ms instead"},
+    {"heartbeat.interval.ms", "it follows kafka.session_timeout_ms"},
+    {"max.poll.interval.ms", "set kafka.max_poll_interval_ms instead"},
+    {"auto.commit.interval.ms", "set kafka.auto_commit_interval_ms instead"},
+    {"fetch.wait.max.ms", "set kafka.fetch_wait_max_ms instead"},
+    {"message.timeout.ms", "set kafka.message_timeout_ms instead"},
+    {"delivery.timeout.ms", "set kafka.message_timeout_ms instead"},
+    {"message.max.bytes", "the topics' own limits decide what is too large"},
+    {"enable.auto.commit", "offsets are committed by themselves once their records are settled"},
+    {"auto.commit.enable", "offsets are committed by themselves once their records are settled"},
+    {"enable.auto.offset.store", "an offset is stored when its record is settled, never when it's read"},
+    {"offset.store.method", "offsets lie with the brokers and in the ledger"},
+    {"auto.offset.reset", "an offset out of range is never skipped in silence; see kafka.skip_lost_offsets"},
+    {"enable.partition.eof", "the end of a partition is how the ledger learns of gaps"},
+    {"partition.assignment.strategy", "it is range,roundrobin, the same for all members of the group"},
+    {"group.protocol.type", "members of one group have to agree on it"},
+    {"group.instance.id", "the members in this process would put each other out of the group with it"},
+    {"enable.idempotence", "it is true, or records would double and change places"},
+    {"enable.gapless.guarantee", "one lost record would end the publishing of all others"},
+    {"transactional.id", "records are written once by idempotence and the outbox, not by transactions"},
+    {"acks", "it is all, or a record that counts as written could be lost"},
+    {"request.required.acks", "it is all, or a record that counts as written could be lost"},
+    {"partitioner", "it is murmur2_random, as Java's clients partition"},
+    {"queuing.strategy", "it is fifo, or notifications would change places"},
+    {"delivery.report.only.error", "an alert counts as sent when the brokers' acknowledgement is reported"},
+    {"enabled_events", "they are handed over by callbacks"},
+    {"log.queue", "the client's log goes straight to tallyd's"},
+};
+
+static const char *why_owned(const char *name) {
+    for (size_t i = 0; i < sizeof owned / sizeof *owned; i++) {
+        if (strcmp(owned[i].name, name) == 0)
+            return owned[i].why;
     }
+    return NULL;
+}
+
+static bool apply_properties(rd_kafka_conf_t *conf, const struct config *cfg, struct error *err) {
+    char why[256], reason[320];
+    for (size_t i = 0; i < cfg->kafka.property_count; i++) {
+        const struct config_property *p = &cfg->kafka.properties[i];
+        const char *own = why_owned(p->name);
+        if (own) {
+            snprintf(reason, sizeof reason, "is tallyd's own: %s", own);
+            return config_property_error(cfg, p, err, reason);
+        }
+        rd_kafka_conf_res_t result = rd_kafka_conf_set(conf, p->name, p->value, why, sizeof why);
+        if (result == RD_KAFKA_CONF_OK)
+            continue;
+        bool hide = p->secret && result != RD_KAFKA_CONF_UNKNOWN;
+        why[strcspn(why, "\n")] = '\0'; /* some of the client's reasons end in one */
+        snprintf(reason, sizeof reason, "Kafka's client refuses it: %s", hide ? "(not shown)" : why);
+        return config_property_error(cfg, p, err, reason);
+    }
+    return true;
+}
+
+/* What the client said of all its properties, with the line of the one it names. */
+static bool refused_together(const struct config *cfg, const char *why, struct error *err) {
+    const struct config_property *at = NULL;
+    char reason[320];
+    if (cfg->kafka.property_count == 0)
+        return error_set(err, ERROR_CONFIG, ERROR_STOP, ERROR_NOT_DONE, 0, "kafka: %s", why);
+    for (size_t i = 0; i < cfg->kafka.property_count && !at; i++) {
+        if (strstr(why, cfg->kafka.properties[i].name))
+            at = &cfg->kafka.properties[i];
+    }
+    snprintf(reason, sizeof reason, "Kafka's client refuses %s: %s", at ? "it" : "them together", why);
+    return config_property_error(cfg, at, err, reason);
+}
+
+/* ---- handles ---- */
+
+/* New, for any handle: what suits tallyd, then what the operator wants in its place, then `own`, which is
+ * nobody else's. NULL with an error. */
+static rd_kafka_conf_t *conf_new(const struct config *cfg, const struct setting *own, size_t own_count,
+                                 struct error *err) {
+    static const struct setting suits[] = {
+        {"log.connection.close", "false", 0},
+        {"socket.keepalive.enable", "true", 0},
+        {"reconnect.backoff.max.ms", "2000", 0},
+        {"fetch.error.backoff.ms", "100", 0},
+        {"linger.ms", "1", 0},
+        {"queued.max.messages.kbytes", "16384", 0},
+    };
+    const struct setting name = {"client.id", cfg->kafka.client_id, 0};
+    rd_kafka_conf_t *conf = rd_kafka_conf_new();
+    if (apply(conf, suits, sizeof suits / sizeof *suits, err) && apply_properties(conf, cfg, err) &&
+        apply(conf, &name, 1, err) && apply(conf, own, own_count, err))
+        return conf;
     rd_kafka_conf_destroy(conf);
     return NULL;
 }
 
-rd_kafka_t *kafka_consumer_new(const struct config *cfg, kafka_rebalance_fn *rebalance, void *opaque,
-                               struct error *err) {
+static rd_kafka_conf_t *consumer_conf(const struct config *cfg, struct error *err) {
     const struct setting own[] = {
         {"group.id", cfg->kafka.group_id, 0},
         {"session.timeout.ms", NULL, cfg->kafka.session_timeout_ms},
@@ -115,13 +202,48 @@ rd_kafka_t *kafka_consumer_new(const struct config *cfg, kafka_rebalance_fn *reb
         {"auto.offset.reset", "error", 0},
         {"enable.partition.eof", "true", 0},
         {"fetch.wait.max.ms", NULL, cfg->kafka.fetch_wait_max_ms},
-        {"fetch.error.backoff.ms", "100", 0},
-        {"queued.max.messages.kbytes", "16384", 0},
     };
-    rd_kafka_conf_t *conf = rd_kafka_conf_new();
+    return conf_new(cfg, own, sizeof own / sizeof *own, err);
+}
+
+static rd_kafka_conf_t *producer_conf(const struct config *cfg, struct error *err) {
+    const struct setting own[] = {
+        {"enable.idempotence", "true", 0},
+        {"acks", "all", 0},
+        {"partitioner", "murmur2_random", 0},
+        {"message.timeout.ms", NULL, cfg->kafka.message_timeout_ms},
+        {"message.max.bytes", NULL, PRODUCER_MESSAGE_MAX},
+    };
+    return conf_new(cfg, own, sizeof own / sizeof *own, err);
+}
+
+/* Takes over `conf`; NULL passes through. */
+static rd_kafka_t *handle_new(rd_kafka_type_t type, rd_kafka_conf_t *conf, const struct config *cfg,
+                              struct error *err) {
+    const struct setting brokers = {"bootstrap.servers", cfg->kafka.brokers, 0};
+    char why[256];
+    if (!conf)
+        return NULL;
+    rd_kafka_conf_set_log_cb(conf, on_log);
+    rd_kafka_conf_set_error_cb(conf, on_error);
+    if (apply(conf, &brokers, 1, err)) {
+        rd_kafka_t *rk = rd_kafka_new(type, conf, why, sizeof why);
+        if (rk)
+            return rk;
+        refused_together(cfg, why, err);
+    }
+    rd_kafka_conf_destroy(conf);
+    return NULL;
+}
+
+rd_kafka_t *kafka_consumer_new(const struct config *cfg, kafka_rebalance_fn *rebalance, void *opaque,
+                               struct error *err) {
+    rd_kafka_conf_t *conf = consumer_conf(cfg, err);
+    if (!conf)
+        return NULL;
     rd_kafka_conf_set_rebalance_cb(conf, rebalance);
     rd_kafka_conf_set_opaque(conf, opaque);
-    rd_kafka_t *rk = handle_new(RD_KAFKA_CONSUMER, conf, cfg, own, sizeof own / sizeof *own, err);
+    rd_kafka_t *rk = handle_new(RD_KAFKA_CONSUMER, conf, cfg, err);
     if (rk)
         rd_kafka_poll_set_consumer(rk);
     return rk;
@@ -129,23 +251,56 @@ rd_kafka_t *kafka_consumer_new(const struct config *cfg, kafka_rebalance_fn *reb
 
 rd_kafka_t *kafka_observer_new(const struct config *cfg, struct error *err) {
     const struct setting own[] = {{"group.id", cfg->kafka.group_id, 0}, {"enable.auto.commit", "false", 0}};
-    return handle_new(RD_KAFKA_CONSUMER, rd_kafka_conf_new(), cfg, own, sizeof own / sizeof *own, err);
+    return handle_new(RD_KAFKA_CONSUMER, conf_new(cfg, own, sizeof own / sizeof *own, err), cfg, err);
 }
 
 rd_kafka_t *kafka_producer_new(const struct config *cfg, kafka_delivery_fn *delivered, void *opaque,
                                struct error *err) {
-    const struct setting own[] = {
-        {"enable.idempotence", "true", 0},
-        {"acks", "all", 0},
-        {"partitioner", "murmur2_random", 0},
-        {"message.timeout.ms", NULL, cfg->kafka.message_timeout_ms},
-        {"linger.ms", "1", 0},
-        {"message.max.bytes", NULL, PRODUCER_MESSAGE_MAX},
-    };
-    rd_kafka_conf_t *conf = rd_kafka_conf_new();
+    rd_kafka_conf_t *conf = producer_conf(cfg, err);
+    if (!conf)
+        return NULL;
     rd_kafka_conf_set_dr_msg_cb(conf, delivered);
     rd_kafka_conf_set_opaque(conf, opaque);
-    return handle_new(RD_KAFKA_PRODUCER, conf, cfg, own, sizeof own / sizeof *own, err);
+    return handle_new(RD_KAFKA_PRODUCER, conf, cfg, err);
+}
+
+static bool has_property(const struct config *cfg, const char *name) {
+    for (size_t i = 0; i < cfg->kafka.property_count; i++) {
+        if (strcmp(cfg->kafka.properties[i].name, name) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Without brokers a handle connects to nothing, and without a callback it logs nothing. Kerberos is asked
+ * for no ticket: the client's own command is put together, as it complains of what it lacks, but does
+ * nothing; an operator's isn't run. */
+static bool try_handle(rd_kafka_type_t type, rd_kafka_conf_t *conf, const struct config *cfg,
+                       struct error *err) {
+    const struct setting no_ticket = {"sasl.kerberos.kinit.cmd",
+                                      has_property(cfg, "sasl.kerberos.kinit.cmd")
+                                          ? "true"
+                                          : "true \"%{sasl.kerberos.keytab}\" %{sasl.kerberos.principal}",
+                                      0};
+    char why[256] = "";
+    if (!conf)
+        return false;
+    rd_kafka_conf_set_log_cb(conf, NULL);
+    rd_kafka_t *rk = NULL;
+    if (apply(conf, &no_ticket, 1, err))
+        rk = rd_kafka_new(type, conf, why, sizeof why);
+    if (!rk) {
+        rd_kafka_conf_destroy(conf);
+        return refused_together(cfg, why, err);
+    }
+    rd_kafka_destroy(rk);
+    return true;
+}
+
+bool kafka_properties_check(const struct config *cfg, struct error *err) {
+    return cfg->kafka.property_count == 0 ||
+           (try_handle(RD_KAFKA_CONSUMER, consumer_conf(cfg, err), cfg, err) &&
+            try_handle(RD_KAFKA_PRODUCER, producer_conf(cfg, err), cfg, err));
 }
 
 void kafka_topic_prefetch(rd_kafka_t *rk, const char *topic) {

@@ -51,7 +51,7 @@ static const struct {
     {1160, ERROR_RETRY, ERROR_UNKNOWN, true},
     {1161, ERROR_RETRY, ERROR_UNKNOWN, true},
     {1317, ERROR_RETRY, ERROR_UNKNOWN, false}, /* query interrupted */
-    {4031, ERROR_RETRY, ERROR_UNKNOWN, true}, /* MySQL 8 ended a silent session */
+    {4031, ERROR_RETRY, ERROR_UNKNOWN, true},  /* MySQL 8 ended a silent session */
     {1927, ERROR_RETRY, ERROR_UNKNOWN, true},  /* killed */
     {1290, ERROR_RETRY, ERROR_NOT_DONE, true}, /* read-only: also at COMMIT, which is then rolled back */
     {1836, ERROR_RETRY, ERROR_NOT_DONE, true},

@@ -83,7 +83,8 @@ static inline const char *config_folder_put(const char *name, const void *data, 
     return path;
 }
 
-/* Makes a temporary folder, $T_DIR, with files in it, and sets the variables that the data files name. */
+/* Makes a temporary folder, $T_DIR, with files in it, and sets the variables that the data files name. For
+ * an unchecked fixture, so that it's removed after tests that fail, too. */
 static inline void config_folder_make(void) {
     char large[1026];
     memset(large, 's', sizeof large);

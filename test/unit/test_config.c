@@ -52,9 +52,7 @@ static void judge(const char *yaml, size_t len, struct buf *verdict) {
 }
 
 START_TEST(test_error_cases) {
-    config_folder_make();
     ck_assert_int_gt(config_cases_run(CASES, judge), 150);
-    config_folder_remove();
 }
 END_TEST
 
@@ -610,6 +608,7 @@ static Suite *config_suite(void) {
     Suite *s = suite_create("config");
     TCase *t = tcase_create("config");
     tcase_set_timeout(t, 120);
+    tcase_add_unchecked_fixture(t, config_folder_make, config_folder_remove);
     for (size_t i = 0; i < TESTING_LENGTH(tests); i++)
         tcase_add_test(t, tests[i]);
     suite_add_tcase(s, t);

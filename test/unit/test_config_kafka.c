@@ -53,12 +53,10 @@ static void judge(const char *yaml, size_t len, struct buf *verdict) {
 }
 
 START_TEST(test_properties_check) {
-    config_folder_make();
     ck_assert_int_gt(config_cases_run("test/data/config_properties.txt", judge), 50);
     char path[128];
     snprintf(path, sizeof path, "%s/ran", config_folder);
     ck_assert_msg(access(path, F_OK) != 0, "the check ran the command for a Kerberos ticket");
-    config_folder_remove();
 }
 END_TEST
 
@@ -193,6 +191,7 @@ static Suite *config_kafka_suite(void) {
     Suite *s = suite_create("config_kafka");
     TCase *t = tcase_create("config_kafka");
     tcase_set_timeout(t, 120);
+    tcase_add_unchecked_fixture(t, config_folder_make, config_folder_remove);
     for (size_t i = 0; i < TESTING_LENGTH(tests); i++)
         tcase_add_test(t, tests[i]);
     suite_add_tcase(s, t);

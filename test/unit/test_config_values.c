@@ -3,6 +3,7 @@
  * as it is, and that nobody gets to see it. Refusals are in
  * test/data/config_errors.txt. Runs from the root of the checkout. */
 #include <fcntl.h>
+#include <sys/mman.h>
 
 #include "config.h"
 #include "config_cases.h"
@@ -36,7 +37,6 @@ static const struct {
 
 /* Also that what is printed means the same again. */
 START_TEST(test_texts_from_the_environment) {
-    config_folder_make();
     for (size_t i = 0; i < TESTING_LENGTH(texts); i++) {
         char yaml[128];
         snprintf(yaml, sizeof yaml, "mysql: {user: '%s'}\nkafka: {properties: {client.rack: '%s'}}",
@@ -53,7 +53,6 @@ START_TEST(test_texts_from_the_environment) {
         config_free(again);
         config_free(c);
     }
-    config_folder_remove();
 }
 END_TEST
 
@@ -64,7 +63,6 @@ START_TEST(test_passwords_from_files) {
         {"hunter2", "hunter2"},     {"hunter2\n", "hunter2"},   {" hunter2 \n", " hunter2 "},
         {"${T_WORD}", "${T_WORD}"}, {"file:good", "file:good"}, {"p\xC3\xA4ss #\"'\n", "p\xC3\xA4ss #\"'"},
     };
-    config_folder_make();
     for (size_t i = 0; i < TESTING_LENGTH(tries); i++) {
         config_folder_put("try", tries[i].content, strlen(tries[i].content), 0400);
         struct config *c = must_parse("mysql: {password: 'file:${T_DIR}/try'}");
@@ -75,34 +73,33 @@ START_TEST(test_passwords_from_files) {
     struct config *c = must_parse("redis: {password: 'file:${T_DIR}/full'}");
     ck_assert_uint_eq(strlen(c->redis.password), 1024);
     config_free(c);
-    config_folder_remove();
 }
 END_TEST
 
-/* A relative path begins at the configuration's folder, wherever the process stands; without a folder in the
- * configuration's path that is the same. */
-START_TEST(test_relative_paths) {
-    static const char yaml[] = "mysql:\n  password: file:good\n";
-    config_folder_make();
+static void expect_password(const char *path) {
     struct error err = {0};
-    struct config *c = config_load(config_folder_put("t.yaml", yaml, sizeof yaml - 1, 0600), &err);
+    struct config *c = config_load(path, &err);
     ck_assert_msg(c != NULL, "%s", err.text);
     ck_assert_str_eq(c->mysql.password, "hunter2");
     config_free(c);
+}
 
-    ck_assert_ptr_null(config_parse("t.yaml", yaml, sizeof yaml - 1, &err));
+/* A relative path begins at the configuration's folder, wherever the process stands; without a folder in the
+ * configuration's path that is the same. */
+START_TEST(test_paths) {
+    static const char relative[] = "mysql:\n  password: file:good\n",
+                      absolute[] = "mysql: {password: 'file:${T_DIR}/good'}";
+    struct error err = {0};
+    expect_password(config_folder_put("absolute.yaml", absolute, sizeof absolute - 1, 0600));
+    expect_password(config_folder_put("t.yaml", relative, sizeof relative - 1, 0600));
+    ck_assert_ptr_null(config_parse("t.yaml", relative, sizeof relative - 1, &err));
     ck_assert_str_eq(err.text,
                      "t.yaml:2: mysql.password: file:good: can't be read: No such file or directory");
     char *back = getcwd(NULL, 0);
     ck_assert_int_eq(chdir(config_folder), 0);
-    error_clear(&err);
-    c = config_load("t.yaml", &err);
-    ck_assert_msg(c != NULL, "%s", err.text);
-    ck_assert_str_eq(c->mysql.password, "hunter2");
-    config_free(c);
+    expect_password("t.yaml");
     ck_assert_int_eq(chdir(back), 0);
     free(back);
-    config_folder_remove();
 }
 END_TEST
 
@@ -135,7 +132,6 @@ START_TEST(test_properties) {
         {"ssl.keystore.password", "", true},
         {"ssl.ca.location", "file:x", false},
     };
-    config_folder_make();
     struct config *c = must_parse(properties);
     ck_assert_uint_eq(c->kafka.property_count, TESTING_LENGTH(expected));
     for (size_t i = 0; i < TESTING_LENGTH(expected); i++) {
@@ -149,12 +145,10 @@ START_TEST(test_properties) {
     ck_assert(!config_property_error(c, &c->kafka.properties[2], &err, "reason"));
     ck_assert_str_eq(err.text, "t.yaml:5: kafka.properties.sasl.password: reason");
     config_free(c);
-    config_folder_remove();
 }
 END_TEST
 
 START_TEST(test_properties_are_printed_with_masks) {
-    config_folder_make();
     struct config *c = must_parse(properties);
     struct buf printed = {0}, twice = {0};
     config_print(c, &printed);
@@ -177,7 +171,6 @@ START_TEST(test_properties_are_printed_with_masks) {
     buf_free(&twice);
     config_free(again);
     config_free(c);
-    config_folder_remove();
 }
 END_TEST
 
@@ -229,7 +222,6 @@ START_TEST(test_errors_show_no_secret) {
         "'${T_SECRET}${T_UNSET}'",  "[${T_SECRET}]",           "file:${T_DIR}/nul",
     };
     static const char *const property_names[] = {"sasl.password", "ssl.key.pem", "a.secret"};
-    config_folder_make();
     int refused = 0;
     for (size_t k = 0; k < TESTING_LENGTH(keys) + TESTING_LENGTH(property_names); k++) {
         for (size_t v = 0; v < TESTING_LENGTH(values); v++) {
@@ -256,7 +248,6 @@ START_TEST(test_errors_show_no_secret) {
         }
     }
     ck_assert_int_gt(refused, 60);
-    config_folder_remove();
 }
 END_TEST
 
@@ -275,7 +266,6 @@ START_TEST(test_secrets_are_wiped) {
     char secret[1024];
     memset(secret, 's', sizeof secret - 1);
     secret[sizeof secret - 1] = '\0';
-    config_folder_make();
     setenv("T_S", secret, 1);
     struct config *c = must_parse("redis: {password: 'file:${T_DIR}/full'}\nmysql: {password: '${T_S}'}\n"
                                   "kafka: {properties: {sasl.password: '${T_S}'}}");
@@ -285,55 +275,64 @@ START_TEST(test_secrets_are_wiped) {
     for (size_t i = 0; i < TESTING_LENGTH(at); i++)
         check_wiped(at[i], 1000);
     unsetenv("T_S");
-    config_folder_remove();
 }
 END_TEST
 
 /* Everything the heap holds, read through the kernel, or nothing: a sanitizer's allocator has its own place.
- */
+ * Nothing is allocated before, as that would write over what was freed. */
 static char *read_heap(size_t *len) {
-    char line[256];
+    static char maps[1 << 17];
     unsigned long from = 0, to = 0;
-    FILE *maps = fopen("/proc/self/maps", "r"), *memory = fopen("/proc/self/mem", "rb");
-    ck_assert(maps && memory);
-    while (fgets(line, sizeof line, maps)) {
-        if (strstr(line, "[heap]"))
-            ck_assert_int_eq(sscanf(line, "%lx-%lx", &from, &to), 2);
-    }
-    char *heap = malloc(to - from + 1);
-    ssize_t n = pread(fileno(memory), heap, to - from, (off_t)from);
+    size_t got = 0;
+    int fd = open("/proc/self/maps", O_RDONLY);
+    for (ssize_t n; got < sizeof maps - 1 && (n = read(fd, maps + got, sizeof maps - 1 - got)) > 0;)
+        got += (size_t)n;
+    close(fd);
+    maps[got] = '\0';
+    char *line = strstr(maps, "[heap]");
+    while (line && line > maps && line[-1] != '\n')
+        line--;
+    if (line)
+        ck_assert_int_eq(sscanf(line, "%lx-%lx", &from, &to), 2);
+    fd = open("/proc/self/mem", O_RDONLY);
+    char *heap = mmap(NULL, to - from + 1, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    ck_assert(heap != MAP_FAILED);
+    ssize_t n = pread(fd, heap, to - from, (off_t)from);
     *len = n > 0 ? (size_t)n : 0;
-    fclose(maps);
-    fclose(memory);
+    close(fd);
     return heap;
+}
+
+/* A file of the alphabet backwards, over and over, in two lines; never in this process before it's read. */
+static void put_letters(const char *name, int len) {
+    char path[128];
+    snprintf(path, sizeof path, "%s/%s", config_folder, name);
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    for (int i = 0; i < len; i++) {
+        char c = i == 80 ? '\n' : (char)('z' - i % 26);
+        ck_assert_int_eq(write(fd, &c, 1), 1);
+    }
+    close(fd);
 }
 
 /* A value that is refused, or that stands in a configuration that is, lies in no memory of ours either. */
 START_TEST(test_refused_secrets_are_wiped) {
     static const char *const yamls[] = {
         "redis: {password: 'file:${T_DIR}/refused'}", /* it has two lines */
-        "mysql: {tls: {ca: 'file:${T_DIR}/refused'}, port: 0}",
+        "redis: {password: 'file:${T_DIR}/large'}",
         "kafka: {properties: {ssl.key.pem: 'file:${T_DIR}/refused', x: [1]}}",
         "kafka: {properties: {ssl.key.pem: 'file:${T_DIR}/refused'}}\nworkers: 0",
     };
-    config_folder_make();
-    char path[128];
-    snprintf(path, sizeof path, "%s/refused", config_folder);
-    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL, 0600);
-    for (int i = 0; i < 160; i++) { /* never as a whole in this process, before it's read */
-        char c = i == 80 ? '\n' : (char)('z' - i % 26);
-        ck_assert_int_eq(write(fd, &c, 1), 1);
-    }
-    close(fd);
+    put_letters("refused", 160);
+    put_letters("large", 2000);
     for (size_t i = 0; i < TESTING_LENGTH(yamls); i++) {
         struct error err = {0};
         size_t len;
         ck_assert_ptr_null(config_parse("t.yaml", yamls[i], strlen(yamls[i]), &err));
         char *heap = read_heap(&len);
         ck_assert_msg(!memmem(heap, len, "onmlkjih", 8), "%s leaves a secret in memory", yamls[i]);
-        free(heap);
+        munmap(heap, len + 1);
     }
-    config_folder_remove();
 }
 END_TEST
 
@@ -341,7 +340,7 @@ static Suite *values_suite(void) {
     const TTest *const tests[] = {
         test_texts_from_the_environment,
         test_passwords_from_files,
-        test_relative_paths,
+        test_paths,
         test_properties,
         test_properties_are_printed_with_masks,
         test_property_bounds,
@@ -352,6 +351,7 @@ static Suite *values_suite(void) {
     Suite *s = suite_create("config_values");
     TCase *t = tcase_create("config_values");
     tcase_set_timeout(t, 120);
+    tcase_add_unchecked_fixture(t, config_folder_make, config_folder_remove);
     for (size_t i = 0; i < TESTING_LENGTH(tests); i++)
         tcase_add_test(t, tests[i]);
     suite_add_tcase(s, t);
