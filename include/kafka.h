@@ -6,6 +6,7 @@
 #include <librdkafka/rdkafka.h>
 #include <stdbool.h>
 
+#include "clock.h"
 #include "config.h"
 #include "error.h"
 
@@ -46,7 +47,9 @@ void kafka_topic_prefetch(rd_kafka_t *rk, const char *topic);
  * answers within the deadline, then destroys the handle. Messages and lists must be freed before. */
 void kafka_consumer_close(rd_kafka_t *rk, int64_t deadline_ms);
 
-/* Milliseconds of the monotonic clock, for deadlines. */
-int64_t clock_monotonic_ms(void);
+/* The partitions a topic has now: a new array of `*n` ids, freed by the caller,
+ * or NULL with an error, also when there is no such topic. */
+int32_t *kafka_topic_partitions(rd_kafka_t *rk, const char *topic, int timeout_ms, size_t *n,
+                                struct error *err) __attribute__((warn_unused_result));
 
 #endif

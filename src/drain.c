@@ -24,25 +24,18 @@ struct drain {
 
 static bool ask_goals(struct drain *d, struct error *err) {
     const char *topic = d->cfg->kafka.usage_topic;
-    rd_kafka_topic_t *handle = rd_kafka_topic_new(d->observer, topic, NULL);
-    const struct rd_kafka_metadata *meta = NULL;
-    rd_kafka_resp_err_t code = rd_kafka_metadata(d->observer, 0, handle, &meta, ASK_TIMEOUT_MS);
-    if (meta && meta->topic_cnt == 1)
-        code = meta->topics[0].err;
-    if (code == RD_KAFKA_RESP_ERR_NO_ERROR && meta) {
-        d->count = (size_t)meta->topics[0].partition_cnt;
-        d->goals = mem_zero(d->count, sizeof *d->goals);
-        for (size_t i = 0; i < d->count && code == RD_KAFKA_RESP_ERR_NO_ERROR; i++) {
-            struct goal *g = &d->goals[i];
-            g->id = meta->topics[0].partitions[i].id;
-            code =
-                rd_kafka_query_watermark_offsets(d->observer, topic, g->id, &g->low, &g->end, ASK_TIMEOUT_MS);
-        }
+    int32_t *ids = kafka_topic_partitions(d->observer, topic, ASK_TIMEOUT_MS, &d->count, err);
+    if (!ids)
+        return false;
+    d->goals = mem_zero(d->count, sizeof *d->goals);
+    rd_kafka_resp_err_t code = RD_KAFKA_RESP_ERR_NO_ERROR;
+    for (size_t i = 0; i < d->count && code == RD_KAFKA_RESP_ERR_NO_ERROR; i++) {
+        struct goal *g = &d->goals[i];
+        g->id = ids[i];
+        code = rd_kafka_query_watermark_offsets(d->observer, topic, g->id, &g->low, &g->end, ASK_TIMEOUT_MS);
     }
-    if (meta)
-        rd_kafka_metadata_destroy(meta);
-    rd_kafka_topic_destroy(handle);
-    return code == RD_KAFKA_RESP_ERR_NO_ERROR || kafka_error(code, "topic", topic, err);
+    free(ids);
+    return code == RD_KAFKA_RESP_ERR_NO_ERROR || kafka_error(code, "watermarks", topic, err);
 }
 
 struct drain *drain_new(const struct config *cfg, struct error *err) {

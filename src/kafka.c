@@ -5,13 +5,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "buf.h"
 #include "log.h"
-
-int64_t clock_monotonic_ms(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
 
 /* The topic's own limit decides what is too large: the client's must not come first. */
 #define PRODUCER_MESSAGE_MAX (100 * 1000 * 1000)
@@ -301,6 +296,30 @@ bool kafka_properties_check(const struct config *cfg, struct error *err) {
     return cfg->kafka.property_count == 0 ||
            (try_handle(RD_KAFKA_CONSUMER, consumer_conf(cfg, err), cfg, err) &&
             try_handle(RD_KAFKA_PRODUCER, producer_conf(cfg, err), cfg, err));
+}
+
+int32_t *kafka_topic_partitions(rd_kafka_t *rk, const char *topic, int timeout_ms, size_t *n,
+                                struct error *err) {
+    rd_kafka_topic_t *handle = rd_kafka_topic_new(rk, topic, NULL);
+    const struct rd_kafka_metadata *meta = NULL;
+    rd_kafka_resp_err_t code =
+        handle ? rd_kafka_metadata(rk, 0, handle, &meta, timeout_ms) : rd_kafka_last_error();
+    int32_t *ids = NULL;
+    if (meta && meta->topic_cnt == 1)
+        code = meta->topics[0].err;
+    if (code == RD_KAFKA_RESP_ERR_NO_ERROR && meta) {
+        *n = (size_t)meta->topics[0].partition_cnt;
+        ids = mem_zero(*n, sizeof *ids);
+        for (size_t i = 0; i < *n; i++)
+            ids[i] = meta->topics[0].partitions[i].id;
+    } else {
+        kafka_error(code, "topic", topic, err);
+    }
+    if (meta)
+        rd_kafka_metadata_destroy(meta);
+    if (handle)
+        rd_kafka_topic_destroy(handle);
+    return ids;
 }
 
 void kafka_topic_prefetch(rd_kafka_t *rk, const char *topic) {

@@ -64,25 +64,13 @@ static bool ask_watermarks(rd_kafka_t *rk, const struct config *cfg, struct clai
 
 /* All partitions the topic has now, as claims; NULL with an error. */
 static struct claim *ask_partitions(rd_kafka_t *rk, const struct config *cfg, size_t *n, struct error *err) {
-    rd_kafka_topic_t *topic = rd_kafka_topic_new(rk, cfg->kafka.usage_topic, NULL);
-    const struct rd_kafka_metadata *meta = NULL;
-    rd_kafka_resp_err_t code =
-        topic ? rd_kafka_metadata(rk, 0, topic, &meta, BROKER_TIMEOUT_MS) : rd_kafka_last_error();
-    struct claim *claims = NULL;
-    if (meta && meta->topic_cnt == 1)
-        code = meta->topics[0].err;
-    if (code == RD_KAFKA_RESP_ERR_NO_ERROR && meta) {
-        *n = (size_t)meta->topics[0].partition_cnt;
-        claims = mem_zero(*n, sizeof *claims);
-        for (size_t i = 0; i < *n; i++)
-            claims[i].id = meta->topics[0].partitions[i].id;
-    } else {
-        kafka_error(code, "metadata", cfg->kafka.usage_topic, err);
-    }
-    if (meta)
-        rd_kafka_metadata_destroy(meta);
-    if (topic)
-        rd_kafka_topic_destroy(topic);
+    int32_t *ids = kafka_topic_partitions(rk, cfg->kafka.usage_topic, BROKER_TIMEOUT_MS, n, err);
+    if (!ids)
+        return NULL;
+    struct claim *claims = mem_zero(*n, sizeof *claims);
+    for (size_t i = 0; i < *n; i++)
+        claims[i].id = ids[i];
+    free(ids);
     return claims;
 }
 

@@ -7,7 +7,8 @@
 #include <mysqld_error.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
+
+#include "clock.h"
 #include <unistd.h>
 
 #define CODE_LOCK_WAIT 1205
@@ -17,7 +18,7 @@ struct db {
     MYSQL *conn; /* NULL: not connected, or failed */
     const struct config *cfg;
     enum db_isolation isolation;
-    time_t last_used;
+    int64_t last_used; /* clock_monotonic_ms */
     int64_t increment_step;
     int64_t packet_max; /* the server's max_allowed_packet */
 };
@@ -113,12 +114,6 @@ void db_close(struct db *db) {
 
 int64_t db_increment_step(const struct db *db) {
     return db->increment_step;
-}
-
-static time_t monotonic_seconds(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return t.tv_sec;
 }
 
 static bool session_setup(struct db *db, struct error *err) {
@@ -225,8 +220,7 @@ static bool db_connect(struct db *db, struct error *err) {
 }
 
 bool db_ensure(struct db *db, struct error *err) {
-    time_t now = monotonic_seconds();
-    time_t silence = (time_t)(db->cfg->mysql.session_wait_timeout_ms / 3000);
+    int64_t now = clock_monotonic_ms(), silence = db->cfg->mysql.session_wait_timeout_ms / 3;
     if (db->conn && now - db->last_used > silence && mysql_ping(db->conn) != 0)
         db_close(db);
     if (!db->conn && !db_connect(db, err))
@@ -239,7 +233,7 @@ static bool db_run(struct db *db, const char *sql, size_t len, struct error *err
     if (!db->conn)
         return error_set(err, ERROR_MYSQL, ERROR_RETRY, ERROR_NOT_DONE, CR_SERVER_GONE_ERROR,
                          "not connected");
-    db->last_used = monotonic_seconds();
+    db->last_used = clock_monotonic_ms();
     if (db->packet_max &&
         (int64_t)len + 1 > db->packet_max) /* the server would hang up, which looks like an outage */
         return error_set(err, ERROR_MYSQL, ERROR_REJECT, ERROR_NOT_DONE, ER_NET_PACKET_TOO_LARGE,

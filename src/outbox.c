@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kafka.h"
+#include "clock.h"
 #include "period.h"
 
 #define SWEEP_LOCK "tallyd.outbox.sweep"

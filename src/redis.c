@@ -7,9 +7,9 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "buf.h"
+#include "clock.h"
 #include "embedded.h"
 
 #define PIPELINES_UNDER_WAY 2
@@ -128,16 +128,10 @@ void redis_append(struct redis *r, const struct redis_command *c) {
     redisAppendCommandArgv(r->conn, (int)c->count, r->argv, r->lens);
 }
 
-static int64_t monotonic_ms(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
-
 /* hiredis' own time-out is per read(), so a trickling server could hold us for ever: wait here. */
 static bool wait_ready(struct redis *r, short events, int64_t deadline, struct error *err) {
     for (;;) {
-        int64_t left = deadline - monotonic_ms();
+        int64_t left = deadline - clock_monotonic_ms();
         if (left <= 0)
             return connection_fail(r, "no answer in time", err);
         struct pollfd p = {.fd = r->conn->fd, .events = events};
@@ -216,7 +210,7 @@ bool redis_send(struct redis *r, struct error *err) {
         return error_set(err, ERROR_REDIS, ERROR_RETRY, ERROR_NOT_DONE, 0, "redis: not connected");
     assert(r->sent_count < PIPELINES_UNDER_WAY);
     r->sent[r->sent_count++] = n;
-    return send_all(r, monotonic_ms() + r->cfg->redis.timeout_ms, err);
+    return send_all(r, clock_monotonic_ms() + r->cfg->redis.timeout_ms, err);
 }
 
 bool redis_collect(struct redis *r, void (*each)(void *ctx, size_t i, const struct redis_reply_view *reply),
@@ -231,7 +225,7 @@ bool redis_collect_sent(struct redis *r,
         return error_set(err, ERROR_REDIS, ERROR_RETRY, ERROR_NOT_DONE, 0, "redis: not connected");
     size_t n = r->sent[0];
     memmove(r->sent, r->sent + 1, --r->sent_count * sizeof *r->sent);
-    int64_t deadline = monotonic_ms() + r->cfg->redis.timeout_ms;
+    int64_t deadline = clock_monotonic_ms() + r->cfg->redis.timeout_ms;
     bool ok = true, demoted = false;
     for (size_t i = 0; i < n; i++) {
         redisReply *reply;

@@ -83,15 +83,9 @@ static void report(struct relay *r, const struct error *err) {
     LOG(LOG_WARN, "relay_waiting", LOG_E(err), LOG_I("rows_in_hand", r->hand.count));
 }
 
-static void monotonic_deadline(struct timespec *ts, int64_t at_ms) {
-    ts->tv_sec = at_ms / 1000;
-    ts->tv_nsec = at_ms % 1000 * 1000000;
-}
-
 /* Moves queued rows to the hand; waits up to `until_ms` when there is nothing to do. True when stopping. */
 static bool take_rows(struct relay *r, int64_t until_ms) {
-    struct timespec ts;
-    monotonic_deadline(&ts, until_ms);
+    struct timespec ts = clock_timespec(until_ms);
     pthread_mutex_lock(&r->lock);
     while (r->hand.count == 0 && r->queue.count == 0 && !r->stopping) {
         if (pthread_cond_timedwait(&r->wake, &r->lock, &ts) == ETIMEDOUT)
@@ -364,9 +358,7 @@ static bool sweep(struct relay *r, struct error *err) {
 
 static void pause_after(struct relay *r, const struct error *err) {
     report(r, err);
-    nanosleep(&(struct timespec){.tv_sec = r->cfg->retry.interval_ms / 1000,
-                                 .tv_nsec = r->cfg->retry.interval_ms % 1000 * 1000000},
-              NULL);
+    clock_sleep_ms(r->cfg->retry.interval_ms);
 }
 
 static bool nothing_left(struct relay *r) {
@@ -411,12 +403,8 @@ static void relay_free(struct relay *r) {
 
 struct relay *relay_start(const struct config *cfg, int64_t owner, struct stats *stats, struct error *err) {
     struct relay *r = mem_zero(1, sizeof *r);
-    pthread_condattr_t monotonic;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_mutex_init(&r->lock, NULL);
-    pthread_cond_init(&r->wake, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    clock_cond_init(&r->wake);
     r->cfg = cfg;
     r->owner = owner;
     r->stats = stats;
@@ -431,8 +419,7 @@ struct relay *relay_start(const struct config *cfg, int64_t owner, struct stats 
 }
 
 bool relay_join(struct relay *r, int64_t deadline_ms) {
-    struct timespec ts;
-    monotonic_deadline(&ts, deadline_ms);
+    struct timespec ts = clock_timespec(deadline_ms);
     pthread_mutex_lock(&r->lock);
     while (!r->done && pthread_cond_timedwait(&r->wake, &r->lock, &ts) == 0)
         ;

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "buf.h"
-#include "kafka.h"
+#include "clock.h"
 #include "keys.h"
 #include "period.h"
 #include "settle.h"

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "kafka.h"
+#include "clock.h"
 #include "log.h"
 
 #define TOLD_LIMIT 200000 /* alerts remembered, some 60 bytes each */
@@ -34,10 +34,6 @@ struct settler {
     int64_t next_report_ms;
 };
 
-static void sleep_ms(int64_t ms) {
-    nanosleep(&(struct timespec){.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000}, NULL);
-}
-
 /* Says once a period what is waited for; a fault that keeps somebody up at night says so at once. */
 static void report_failure(struct settler *s, const struct error *err) {
     int64_t now = clock_monotonic_ms();
@@ -51,12 +47,12 @@ static void report_failure(struct settler *s, const struct error *err) {
 static void wait_before_retry(struct settler *s, const struct error *err) {
     if (db_error_is_lock(err)) {
         atomic_fetch_add(&s->stats->lock_retries, 1);
-        sleep_ms(1 + (int64_t)random() % 20);
+        clock_sleep_ms(1 + (int64_t)random() % 20);
         return;
     }
     report_failure(s, err);
     for (int64_t left = s->settle.cfg->retry.interval_ms; left > 0 && !atomic_load(&s->abandoned); left -= 20)
-        sleep_ms(left < 20 ? left : 20);
+        clock_sleep_ms(left < 20 ? left : 20);
 }
 
 static enum settler_result settle_until_known(struct settler *s, struct batch *b, struct error *err) {
@@ -147,12 +143,8 @@ static void settler_free(struct settler *s) {
 struct settler *settler_start(const struct config *cfg, const struct messages *messages, struct relay *relay,
                               int64_t lease_owner, struct stats *stats, struct error *err) {
     struct settler *s = mem_zero(1, sizeof *s);
-    pthread_condattr_t monotonic;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_mutex_init(&s->lock, NULL);
-    pthread_cond_init(&s->changed, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    clock_cond_init(&s->changed);
     atomic_init(&s->abandoned, false);
     atomic_init(&s->closed_before, 0);
     s->relay = relay;
@@ -186,7 +178,7 @@ struct batch *settler_take(struct settler *s, int64_t wait_ms, enum settler_resu
     if (!s->batch)
         return NULL;
     int64_t until = clock_monotonic_ms() + wait_ms;
-    struct timespec ts = {.tv_sec = until / 1000, .tv_nsec = until % 1000 * 1000000};
+    struct timespec ts = clock_timespec(until);
     pthread_mutex_lock(&s->lock);
     while (s->state != SLOT_RETURNED && pthread_cond_timedwait(&s->changed, &s->lock, &ts) == 0)
         ;

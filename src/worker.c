@@ -383,12 +383,8 @@ static bool worker_make(struct worker *w, struct error *err) {
 
 struct worker *worker_start(const struct worker_shared *shared, int number, struct error *err) {
     struct worker *w = mem_zero(1, sizeof *w);
-    pthread_condattr_t monotonic;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_mutex_init(&w->lock, NULL);
-    pthread_cond_init(&w->changed, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    clock_cond_init(&w->changed);
     atomic_init(&w->stopping, false);
     atomic_init(&w->stop_deadline_ms, 0);
     w->shared = *shared;
@@ -406,7 +402,7 @@ void worker_stop(struct worker *w, int64_t deadline_ms) {
 }
 
 bool worker_join(struct worker *w, int64_t deadline_ms) {
-    struct timespec ts = {.tv_sec = deadline_ms / 1000, .tv_nsec = deadline_ms % 1000 * 1000000};
+    struct timespec ts = clock_timespec(deadline_ms);
     pthread_mutex_lock(&w->lock);
     while (!w->done && pthread_cond_timedwait(&w->changed, &w->lock, &ts) == 0)
         ;
