@@ -28,7 +28,7 @@ EMBED := $(wildcard lua/*.lua migrations/*.sql config/messages.*.yaml)
 UNIT := $(patsubst test/unit/%.c,$(BUILD)/test/%,$(wildcard test/unit/test_*.c))
 TOOLS := $(patsubst test/tool/%.c,$(BUILD)/test/%,$(wildcard test/tool/*.c))
 
-.PHONY: all help deps tests test unit scenario lint lint-run format format-check clean asan tsan
+.PHONY: all help deps demo tests test unit scenario lint lint-run format format-check clean asan tsan
 
 all: $(BUILD)/tallyd ## build the binary (default)
 
@@ -57,10 +57,13 @@ $(BUILD)/test/test_%: test/unit/test_%.c $(OBJS) | $(BUILD)/test
 	$(Q)$(CC) $(ALL_CFLAGS) -Itest/unit $(shell pkg-config --cflags check) $(ALL_LDFLAGS) -o $@ $< $(filter %.o,$^) $(shell pkg-config --libs check) $(ALL_LIBS)
 
 # The stack's tools stand alone: it must start while src/ doesn't compile.
-$(BUILD)/test/freeport $(BUILD)/test/ktool $(BUILD)/test/probe_kafka: $(BUILD)/test/%: test/tool/%.c | $(BUILD)/test
+$(BUILD)/test/broker $(BUILD)/test/freeport $(BUILD)/test/ktool $(BUILD)/test/probe_kafka: $(BUILD)/test/%: test/tool/%.c | $(BUILD)/test
 	$(Q)$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) -o $@ $< $(shell pkg-config --libs rdkafka)
 
 # The scenario runner judges by itself: of src/ it takes the buffer only.
+# The schemas' validator is the tests' own.
+$(BUILD)/test/test_schemas: $(BUILD)/obj/support/schema.o
+
 SUPPORT := $(patsubst test/support/%.c,$(BUILD)/obj/support/%.o,$(wildcard test/support/scenario_*.c))
 
 $(BUILD)/obj/support/%.o: test/support/%.c
@@ -84,6 +87,9 @@ test: ## install what is missing, build, and run every test on a private stack
 	@sh scripts/deps.sh test
 	@$(MAKE) --no-print-directory -j2 tests
 	@sh scripts/test.sh
+
+demo: ## from nothing to tallyd at work: 50,000 events, and every promise checked
+	@sh scripts/demo.sh
 
 unit: tests ## the unit suites alone
 	@sh scripts/test.sh unit

@@ -4,6 +4,9 @@
 #ifndef TALLYD_CLI_H
 #define TALLYD_CLI_H
 
+#include <getopt.h>
+#include <stdbool.h>
+
 #include "config.h"
 #include "error.h"
 
@@ -15,19 +18,31 @@ enum exit_code {
     EXIT_KAFKA = 4,
     EXIT_REDIS = 5,
     EXIT_MYSQL = 6,
-    EXIT_SCHEMA = 7,   /* the database isn't migrated */
+    EXIT_SCHEMA = 7,   /* the database isn't migrated, or is migrated to what this binary can't run on */
     EXIT_DEADLINE = 8, /* the shutdown deadline passed; nothing is lost by it */
 };
 
 int cli_run(int argc, char **argv);
 int cli_migrate(int argc, char **argv);
+int cli_check(int argc, char **argv);
+int cli_warm(int argc, char **argv);
 int cli_simulate(int argc, char **argv);
 
 /* `tallyd COMMAND: what: why (what to do)` on standard error; `hint` may be NULL. */
 void cli_error(const char *command, const char *what, const char *why, const char *hint);
+/* `tallyd COMMAND: usage: WHAT must (tallyd help COMMAND)`; `what` may be "". Returns EXIT_USAGE. */
+int cli_usage(const char *command, const char *what, const char *must);
+/* The next option as by getopt_long, whose messages have another form: on a wrong
+ * one cli_usage says so, and it returns '?'. `shorts` begins with ':'. */
+int cli_option(int argc, char **argv, const char *shorts, const struct option *longs);
 /* The exit code for an error. */
 int cli_exit_code(const struct error *err);
 /* Loads the configuration, sets the zone and the log level; NULL after a message. */
 struct config *cli_config(const char *command, const char *path);
+
+/* A page for each command: usage, options, exit codes, an example. */
+void cli_help_overview(void);
+/* False when there is no page of that name. */
+bool cli_help_page(const char *command);
 
 #endif

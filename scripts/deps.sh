@@ -17,6 +17,7 @@ java_major() {
 
 # A Java or Maven that came some other way than as a package is as good.
 java_packages() {
+    [ "${TALLYD_BROKER:-}" != embedded ] || return 0
     [ "$(java_major)" -ge "$JAVA_WANTED" ] || echo "openjdk-$JAVA_WANTED-jre-headless"
     command -v mvn >/dev/null 2>&1 || echo maven
 }
@@ -62,17 +63,19 @@ command -v dpkg-query >/dev/null 2>&1 || {
 }
 # shellcheck disable=SC2086 # a list of words
 missing=$(missing_of $wanted)
+java=
 case $group in
-test | all) missing="$missing $(java_packages)" ;;
+test | all) java=$(java_packages) ;;
 esac
-# shellcheck disable=SC2086 # a list of words
-set -- $missing
-[ $# -gt 0 ] || exit 0
+[ -n "$missing$java" ] || exit 0
 
-install="apt-get install -y --no-install-recommends $*"
+install='apt-get install -y --no-install-recommends'
 if [ "$(id -u)" -ne 0 ]; then
-    echo "deps.sh: packages are missing; run: sudo sh -c 'apt-get update && $install'" >&2
-    exit 1
+    # shellcheck disable=SC2086 # lists of words, in one line
+    echo "deps.sh: packages are missing; run: sudo sh -c 'apt-get update && $install" $missing $java"'" >&2
+    # without Java there is the embedded broker
+    [ -z "$missing" ] && [ "${TALLYD_REQUIRE_KAFKA:-}" != 1 ]
+    exit
 fi
 
 trap allow_services EXIT
@@ -80,10 +83,23 @@ trap 'exit 130' INT
 trap 'exit 143' TERM HUP
 forbid_services
 log=$(mktemp)
-echo "deps.sh: installing $*" >&2
-if ! { apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "$@"; } >"$log" 2>&1 </dev/null; then
-    tail -n 20 "$log" >&2
-    echo "deps.sh: could not install $*; the whole log is $log" >&2
+
+# bring PACKAGE...
+bring() {
+    echo "deps.sh: installing $*" >&2
+    DEBIAN_FRONTEND=noninteractive $install "$@" >>"$log" 2>&1 </dev/null || {
+        tail -n 20 "$log" >&2
+        echo "deps.sh: could not install $*; the whole log is $log" >&2
+        return 1
+    }
+}
+
+apt-get update >"$log" 2>&1 </dev/null || :
+# shellcheck disable=SC2086 # lists of words
+[ -z "$missing" ] || bring $missing || exit 1
+# What Java is for can be done without, less well: a machine that can't have it still gets the rest.
+# shellcheck disable=SC2086 # lists of words
+if [ -n "$java" ] && ! bring $java && [ "${TALLYD_REQUIRE_KAFKA:-}" = 1 ]; then
     exit 1
 fi
 rm -f "$log"

@@ -26,7 +26,8 @@ if [ ! -d "$dir" ]; then
     trap 'exit 143' TERM HUP
     chmod 755 "$temp"
     mkdir "$temp/jars"
-    mvn -q -B -f "$pom" dependency:copy-dependencies -Dkafka.version="$version" -DincludeScope=runtime \
+    # Where the network swallows packets instead of refusing them, an answer must still come in bearable time.
+    timeout 900 mvn -q -B -Daether.connector.connectTimeout=10000 -f "$pom" dependency:copy-dependencies -Dkafka.version="$version" -DincludeScope=runtime \
         -DoutputDirectory="$temp/jars" </dev/null >"$temp/log" 2>&1 || {
         tail -n 15 "$temp/log" >&2
         die "Maven could not bring Kafka $version"

@@ -12,6 +12,10 @@
 # DIR/env holds shell assignments for clients; DIR/SERVER/pid and DIR/SERVER/log are what their names say.
 # TALLYD_CACHE: where Kafka is kept (.cache). TALLYD_BUILD: where the helper tools are built (build).
 # TALLYD_STACK_TIMEOUT: seconds that a server may take to answer (60).
+#
+# Where Apache Kafka can't be had, the embedded broker (test/tool/broker.c) stands in and says so; then BROKER_KIND in DIR/env is
+# embedded-broker. It makes no topics anew, and can't come back once it has ended.
+# TALLYD_BROKER=embedded: that one in any case. TALLYD_REQUIRE_KAFKA=1: Apache Kafka or no start.
 set -eu
 
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -24,6 +28,7 @@ esac
 cache=${TALLYD_CACHE:-$root/.cache}
 timeout=${TALLYD_STACK_TIMEOUT:-60}
 SERVERS='redis mysql kafka'
+TOPICS='usage-events notification-events usage-events.DLT'
 # Debian keeps the servers where an ordinary user's PATH doesn't look.
 PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin
 
@@ -192,8 +197,14 @@ mysql_answers() {
     timeout 5 mariadb --no-defaults -h localhost -S "$1/mysql/sock" -u tallyd -p"$(cat "$1/mysql/password")" -e "DO 1" tallyd
 }
 
+# Does the embedded broker stand in for Kafka in this stack?
+embedded() {
+    [ ! -e "$1/kafka/home" ]
+}
+
 # Test topics are small and many; the rest shortens starts, joins and restarts.
 kafka_configure() {
+    ! embedded "$1" || return 0
     cat >"$1/kafka/server.properties" <<EOF
 process.roles=broker,controller
 node.id=1
@@ -262,6 +273,7 @@ kafka_java() {
     fi
 }
 kafka_prepare() {
+    ! embedded "$1" || return 0
     # Each cluster has an id of its own, by which kafka_answers knows it.
     kafka_cluster=$(od -An -N16 -tx1 /dev/urandom | tr -d ' \n' | cut -c 1-22)
     echo "$kafka_cluster" >"$1/kafka/cluster"
@@ -272,9 +284,20 @@ kafka_prepare() {
     )
 }
 kafka_launch() {
+    if embedded "$1"; then
+        # shellcheck disable=SC2086 # several topics
+        launch "$1/kafka" "$build/test/broker" -w "$1/.tallyd-stack" "$(cat "$1/kafka/partitions")" $TOPICS
+        return
+    fi
     kafka_java "$1" launch -Xms256m -Xmx512m kafka.Kafka "$1/kafka/server.properties"
 }
 kafka_answers() {
+    if embedded "$1"; then
+        # Its port is the system's choice, so nobody else can answer there.
+        sed -n 's/^127\.0\.0\.1:\([0-9]*\)$/\1/p' "$1/kafka/log" >"$1/kafka/port"
+        [ -s "$1/kafka/port" ] && "$build/test/ktool" -b "127.0.0.1:$(cat "$1/kafka/port")" wait-ready 0.5
+        return
+    fi
     "$build/test/ktool" -b "127.0.0.1:$(cat "$1/kafka/port")" wait-ready 0.5 "$(cat "$1/kafka/cluster")"
 }
 
@@ -306,21 +329,71 @@ kafka_train() {
     rm -rf "$train_dir"
 }
 
-# Tools, jars and archive, made by one start at a time. Prints the folder of jars.
+# Tools, jars and archive, made by one start at a time. Prints the folder of jars; nothing when the embedded broker has to do.
 provide() {
     mkdir -p "$cache/kafka"
     (
         flock 9
-        for provide_tool in freeport ktool; do
-            # A make that runs us has its own options and job server.
-            [ -x "$build/test/$provide_tool" ] ||
-                env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL make -s -C "$root" BUILD="$build" "$build/test/$provide_tool" >&2 9>&- ||
-                die "cannot build $provide_tool"
-        done
-        provide_home=$(sh "$root/scripts/kafka-jars.sh" 9>&-) || exit 1
-        kafka_train "$provide_home" >&2 9>&-
-        echo "$provide_home"
+        build_tool freeport 9>&-
+        build_tool ktool 9>&-
+        if provide_home=$(provide_kafka 9>&-); then
+            kafka_train "$provide_home" >&2 9>&-
+            echo "$provide_home"
+        else
+            [ "${TALLYD_REQUIRE_KAFKA:-}" != 1 ] || exit 1
+            build_tool broker 9>&-
+        fi
     ) 9>"$cache/kafka/.lock"
+}
+
+# A make that runs us has its own options and job server.
+build_tool() {
+    [ -x "$build/test/$1" ] || env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL make -s -C "$root" BUILD="$build" "$build/test/$1" >&2 ||
+        die "cannot build $1"
+}
+
+# Prints the folder of jars, or fails having said why it isn't Apache Kafka that will run.
+provide_kafka() {
+    case ${TALLYD_REQUIRE_KAFKA:-}:${TALLYD_BROKER:-} in
+    1:embedded)
+        say "TALLYD_REQUIRE_KAFKA=1 and TALLYD_BROKER=embedded contradict each other (unset one)"
+        return 1
+        ;;
+    *:embedded)
+        not_kafka "TALLYD_BROKER=embedded asks for it"
+        return 1
+        ;;
+    esac
+    provide_log=$(mktemp "$cache/kafka/.provide.XXXXXX")
+    provide_code=0
+    ls -d "$cache"/kafka/[0-9]* >/dev/null 2>&1 || say "bringing Apache Kafka into $cache (once)"
+    sh "$root/scripts/kafka-jars.sh" 2>"$provide_log" || provide_code=1
+    if [ "$provide_code" != 0 ]; then
+        provide_why=$(tail -n 1 "$provide_log")
+        provide_why=${provide_why#kafka-jars.sh: }
+        if [ "${TALLYD_REQUIRE_KAFKA:-}" = 1 ]; then
+            say "TALLYD_REQUIRE_KAFKA=1, but Apache Kafka can't be had: $provide_why"
+        else
+            grep -v '^kafka-jars.sh: ' "$provide_log" >&2 || :
+            not_kafka "$provide_why"
+        fi
+    fi
+    rm -f "$provide_log"
+    return "$provide_code"
+}
+
+# not_kafka WHY: what nobody should overlook.
+not_kafka() {
+    cat >&2 <<EOF
+
+  !!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!
+  !!  THIS IS NOT APACHE KAFKA: librdkafka's mock cluster stands in as the broker.    !!
+  !!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!
+  why         $1
+  proves      what tallyd decides, settles and tells, with a real Redis and a real MariaDB
+  proves not  what hangs on a real broker: lasting logs, retention, groups, timing, speed
+
+EOF
 }
 
 # ---- one server, one stack ------------------------------------------------------------------------------------------
@@ -350,8 +423,8 @@ fresh() {
         # shellcheck disable=SC2086 # two of them
         "${2}_configure" "$1" $fresh_ports
         if [ "$fresh_attempt" = 1 ] && ! "${2}_prepare" "$1"; then
-            say "cannot prepare $2:"
-            tail -n 25 "$1/$2/log" >&2
+            say "cannot prepare $2; the beginning of its log (general advice comes last):"
+            head -n 25 "$1/$2/log" >&2
             return 1
         fi
         fresh_code=0
@@ -366,7 +439,7 @@ fresh() {
 make_topics() {
     topics_broker=127.0.0.1:$(cat "$1/kafka/port")
     topics_pids=
-    for topics_name in usage-events notification-events usage-events.DLT; do
+    for topics_name in $TOPICS; do
         topics_size=1048588
         [ "$topics_name" != usage-events.DLT ] || topics_size=2097152
         "$build/test/ktool" -b "$topics_broker" topic-delete "$topics_name" &&
@@ -383,6 +456,11 @@ make_topics() {
 }
 
 write_env() {
+    if embedded "$1"; then
+        env_kind=embedded-broker
+    else
+        env_kind=apache-kafka-$(basename "$(cat "$1/kafka/home")")
+    fi
     cat >"$1/env.new" <<EOF
 TALLYD_TEST_DIR='$1'
 REDIS_HOST='127.0.0.1'
@@ -395,7 +473,7 @@ MYSQL_PASSWORD='$(cat "$1/mysql/password")'
 MYSQL_DATABASE='tallyd'
 MYSQL_ADMIN_USER='$(id -un)'
 KAFKA_BROKERS='127.0.0.1:$(cat "$1/kafka/port")'
-BROKER_KIND='apache-kafka-$(basename "$(cat "$1/kafka/home")")'
+BROKER_KIND='$env_kind'
 EOF
     mv "$1/env.new" "$1/env"
 }
@@ -457,7 +535,8 @@ start() {
     trap 'abandon 143' TERM HUP
 
     start_home=$(provide) || abandon 1
-    echo "$start_home" >"$start_dir/kafka/home"
+    echo "$start_partitions" >"$start_dir/kafka/partitions"
+    [ -z "$start_home" ] || echo "$start_home" >"$start_dir/kafka/home"
     start_pids=
     for start_server in $SERVERS; do
         fresh "$start_dir" "$start_server" &
@@ -466,7 +545,7 @@ start() {
     for start_pid in $start_pids; do
         wait "$start_pid" || abandon 1
     done
-    make_topics "$start_dir" "$start_partitions" || abandon 1
+    embedded "$start_dir" || make_topics "$start_dir" "$start_partitions" || abandon 1
     write_env "$start_dir"
     [ ! -e "$start_dir/stopping" ] || abandon 1
     trap - INT TERM HUP
@@ -538,11 +617,18 @@ stop-one:[23])
 start-one:2)
     existing "$1"
     known_server "$2"
+    if [ "$2" = kafka ] && ! alive "$dir/$2" && embedded "$dir"; then
+        die "the embedded broker can't come back: its records and its port went with it"
+    fi
     alive "$dir/$2" || up "$dir" "$2" || die "$2 hasn't come back"
     ;;
 topics:[12])
     existing "$1"
-    make_topics "$dir" "${2:-6}"
+    if embedded "$dir"; then
+        say "the embedded broker keeps its topics as they are, records included"
+    else
+        make_topics "$dir" "${2:-6}"
+    fi
     ;;
 *) usage ;;
 esac

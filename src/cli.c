@@ -2,12 +2,46 @@
 #include "cli.h"
 
 #include <stdio.h>
+#include <string.h>
 
+#include "migrate.h"
+#include "kafka.h"
 #include "period.h"
 
 void cli_error(const char *command, const char *what, const char *why, const char *hint) {
     fprintf(stderr, "tallyd %s: %s: %s%s%s%s\n", command, what, why, hint ? " (" : "", hint ? hint : "",
             hint ? ")" : "");
+}
+
+int cli_usage(const char *command, const char *what, const char *must) {
+    char why[256], hint[64];
+    snprintf(why, sizeof why, "%s%s%s", what, *what ? " " : "", must);
+    snprintf(hint, sizeof hint, "tallyd help %s", command);
+    cli_error(command, "usage", why, hint);
+    return EXIT_USAGE;
+}
+
+/* How the wrong option was written. A letter may stand behind others in one argument, where getopt isn't past
+ * it yet; a long one is the argument it has just read. */
+static const char *wrong_option(char **argv, bool value_missing, char letter[3]) {
+    const char *last = argv[optind - 1];
+    bool is_long = optopt == 0 || (strncmp(last, "--", 2) == 0 && (value_missing || strchr(last, '=')));
+    if (is_long)
+        return last;
+    letter[0] = '-';
+    letter[1] = (char)optopt;
+    letter[2] = '\0';
+    return letter;
+}
+
+int cli_option(int argc, char **argv, const char *shorts, const struct option *longs) {
+    char letter[3];
+    opterr = 0;
+    int c = getopt_long(argc, argv, shorts, longs, NULL);
+    if (c != ':' && c != '?')
+        return c;
+    cli_usage(argv[0], wrong_option(argv, c == ':', letter), c == ':' ? "needs a value" : "is no option");
+    return '?';
 }
 
 int cli_exit_code(const struct error *err) {
@@ -19,7 +53,7 @@ int cli_exit_code(const struct error *err) {
     case ERROR_REDIS:
         return EXIT_REDIS;
     case ERROR_MYSQL:
-        return EXIT_MYSQL;
+        return migrate_error_is_unfit(err) ? EXIT_SCHEMA : EXIT_MYSQL;
     default:
         return EXIT_INTERNAL;
     }
@@ -28,7 +62,7 @@ int cli_exit_code(const struct error *err) {
 struct config *cli_config(const char *command, const char *path) {
     struct error err = {0};
     struct config *cfg = config_load(path, &err);
-    if (cfg && period_zone_init(cfg->zone, &err))
+    if (cfg && period_zone_init(cfg->zone, &err) && kafka_properties_check(cfg, &err))
         return cfg;
     cli_error(command, "configuration", err.text, NULL);
     config_free(cfg);

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-#include <getopt.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -243,21 +242,20 @@ int cli_run(int argc, char **argv) {
     static const struct option options[] = {
         {"config", required_argument, NULL, 'c'}, {"until-drained", no_argument, NULL, 'd'}, {0}};
     const char *path = NULL;
-    bool until_drained = false, wrong = false;
+    bool until_drained = false;
     int c;
-    opterr = 0;
-    while ((c = getopt_long(argc, argv, ":c:", options, NULL)) != -1) {
+    while ((c = cli_option(argc, argv, ":c:", options)) != -1) {
         if (c == 'c')
             path = optarg;
         else if (c == 'd')
             until_drained = true;
         else
-            wrong = true;
+            return EXIT_USAGE;
     }
-    if (wrong || !path || optind < argc) {
-        cli_error("run", "usage", "tallyd run -c FILE [--until-drained]", NULL);
-        return EXIT_USAGE;
-    }
+    if (!path)
+        return cli_usage("run", "-c", "must name the configuration");
+    if (optind < argc)
+        return cli_usage("run", argv[optind], "isn't an option");
     struct config *cfg = cli_config("run", path);
     if (!cfg)
         return EXIT_CONFIG;

@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: MIT */
+#include <hiredis/hiredis.h>
 #include <jansson.h>
+#include <librdkafka/rdkafka.h>
+#include <mysql.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
+#include <yaml.h>
 
 #include "buf.h"
 #include "cli.h"
@@ -13,37 +17,61 @@
 static int cli_help(int argc, char **argv);
 static int cli_version(int argc, char **argv);
 
-static const struct {
-    const char *name, *usage, *what;
+static const struct command {
+    const char *name;
     int (*main)(int argc, char **argv);
 } commands[] = {
-    {"run", "run -c FILE [--until-drained]",
-     "consume, decide, settle and notify until told to stop, or until drained", cli_run},
-    {"migrate", "migrate -c FILE", "bring the database's tables up to date", cli_migrate},
-    {"simulate", "simulate -c FILE [options]", "produce usage events with the shape of a real population",
-     cli_simulate},
-    {"help", "help", "this page", cli_help},
-    {"version", "version", "the version", cli_version},
+    {"run", cli_run},           {"migrate", cli_migrate}, {"check", cli_check},     {"warm", cli_warm},
+    {"simulate", cli_simulate}, {"help", cli_help},       {"version", cli_version},
 };
-#define COMMAND_COUNT (sizeof commands / sizeof *commands)
 
 static int cli_version(int argc, char **argv) {
-    (void)argc;
-    (void)argv;
-    printf("tallyd %s\n", TALLYD_VERSION);
+    if (argc > 1)
+        return cli_usage("version", argv[1], "is one argument too many");
+    printf("tallyd %s\nlibrdkafka %s, hiredis %d.%d.%d, libmariadb %s, jansson %s, libyaml %s\n",
+           TALLYD_VERSION, rd_kafka_version_str(), HIREDIS_MAJOR, HIREDIS_MINOR, HIREDIS_PATCH,
+           mysql_get_client_info(), jansson_version_str(), yaml_get_version_string());
     return EXIT_OK;
 }
 
 static int cli_help(int argc, char **argv) {
-    (void)argc;
-    (void)argv;
-    printf("tallyd: settles usage events against shared quotas, and tells people once\n\n");
-    for (size_t i = 0; i < COMMAND_COUNT; i++)
-        printf("  tallyd %-32s %s\n", commands[i].usage, commands[i].what);
-    printf(
-        "\nExit codes: 0 done, 1 internal, 2 usage, 3 configuration, 4 Kafka, 5 Redis, 6 MySQL,\n"
-        "7 not migrated, 8 the shutdown deadline passed. Logs go to standard output, one JSON object a line.\n");
+    if (argc > 2)
+        return cli_usage("help", argv[2], "is one argument too many");
+    if (argc == 1) {
+        cli_help_overview();
+        return EXIT_OK;
+    }
+    if (cli_help_page(argv[1]))
+        return EXIT_OK;
+    cli_error("help", argv[1], "no such command", "see `tallyd help`");
+    return EXIT_USAGE;
+}
+
+static bool wants_help(int argc, char **argv) {
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--") == 0)
+            return false;
+        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0)
+            return true;
+    }
+    return false;
+}
+
+static int run_command(const struct command *c, int argc, char **argv) {
+    if (!wants_help(argc, argv))
+        return c->main(argc, argv);
+    cli_help_page(c->name);
     return EXIT_OK;
+}
+
+/* A full disk or a closed pipe must not pass for an answer. */
+static int finish(const char *name, int code) {
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return code;
+    if (code != EXIT_OK)
+        return code;
+    cli_error(name, "standard output", "can't be written", NULL);
+    return EXIT_INTERNAL;
 }
 
 int main(int argc, char **argv) {
@@ -52,15 +80,17 @@ int main(int argc, char **argv) {
     json_set_alloc_funcs(mem_alloc, free);              /* out of memory must not look like malformed JSON */
     json_object_seed(0);                                /* before threads */
     const char *name = argc > 1 ? argv[1] : "";
-    if (strcmp(name, "--version") == 0)
+    if (strcmp(name, "--version") == 0 || strcmp(name, "-V") == 0)
         name = "version";
     if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0)
         name = "help";
-    for (size_t i = 0; i < COMMAND_COUNT; i++) {
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
         if (strcmp(name, commands[i].name) == 0)
-            return commands[i].main(argc - 1, argv + 1);
+            return finish(name, run_command(&commands[i], argc - 1, argv + 1));
     }
-    fprintf(stderr, "tallyd: %s%s: no such command (see `tallyd help`)\n", argc > 1 ? "" : "no command",
-            name);
+    if (argc > 1)
+        fprintf(stderr, "tallyd: %s: no such command (see `tallyd help`)\n", name);
+    else
+        fputs("tallyd: no command: one must be named (see `tallyd help`)\n", stderr);
     return EXIT_USAGE;
 }

@@ -33,7 +33,7 @@ altered unknown_key 's/^redis:/redis:\n  hots: here/'
 altered bad_value 's/interval_ms: 100/interval_ms: 1/'
 altered bad_zone '$ a zone: Asia/Nowhere'
 altered no_mysql "s/port: $MYSQL_PORT/port: $closed/"
-altered bad_login "s/^  password: .*/  password: wrong/"
+altered bad_login "/^mysql:/,/^outbox:/s/^  password: .*/  password: wrong/"
 altered no_redis "s/port: $REDIS_PORT/port: $closed/"
 altered no_kafka "s/brokers: .*/brokers: 127.0.0.1:$closed/"
 altered no_topic "s/usage: .*/usage: exit_codes-no-such-topic/"
@@ -82,7 +82,7 @@ found=0
 assert_eq 'an unknown command: exit code' 2 "$found"
 echo "ok exit_codes: $cases missing or unfit dependencies"
 
-"$tallyd" migrate -c "$good" >/dev/null
+"$tallyd" migrate -c "$work/owner.yaml" >/dev/null
 simulate seeding --seed-db --families 300
 simulate_on events --families 300 --rate 4000 --count 16000 --seed "$seed"
 events=$launched
