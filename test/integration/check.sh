@@ -267,7 +267,7 @@ sql 'RENAME TABLE usage_block_away TO usage_block'
 empty_database
 checks 7 'FAIL  mysql   schema              1 of 1 migrations are missing'
 says '--    mysql   engine, rights'
-"$tallyd" migrate -c "$good" >/dev/null
+"$tallyd" migrate -c "$work/owner.yaml" >/dev/null
 echo "ok check: $cases things about MySQL"
 
 # ---- several at once, and servers that don't answer -------------------------------------------------------------------
