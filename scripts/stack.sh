@@ -152,6 +152,7 @@ mysql_configure() {
     cat >"$1/mysql/my.cnf" <<EOF
 [mysqld]
 datadir=$1/mysql/data
+tmpdir=$1/mysql/tmp
 socket=$1/mysql/sock
 pid-file=$1/mysql/data/server.pid
 user=$(id -un)
@@ -174,7 +175,9 @@ EOF
 }
 # The password only keeps strangers on the machine out; clients read it from DIR/env.
 mysql_prepare() {
-    timeout 120 mariadb-install-db --no-defaults --datadir="$1/mysql/data" --user="$(id -un)" --skip-test-db --skip-name-resolve \
+    # of its own: a server that starts clears what another one has in a shared one
+    mkdir "$1/mysql/tmp"
+    timeout 120 mariadb-install-db --no-defaults --datadir="$1/mysql/data" --tmpdir="$1/mysql/tmp" --user="$(id -un)" --skip-test-db --skip-name-resolve \
         --auth-root-authentication-method=socket --auth-root-socket-user="$(id -un)" </dev/null >>"$1/mysql/log" 2>&1 || return 1
     mysql_password=$(od -An -N12 -tx1 /dev/urandom | tr -d ' \n')
     echo "$mysql_password" >"$1/mysql/password"

@@ -166,7 +166,7 @@ bool outbox_mark_sent(struct db *db, int64_t owner, const int64_t *ids, size_t n
     buf_str(
         &sql,
         "UPDATE usage_event_outbox SET status = 'SENT', sent_at = UTC_TIMESTAMP(3), lease_owner = NULL, lease_until = NULL, "
-        "next_retry_at = NULL WHERE outbox_id IN ");
+        "next_retry_at = NULL, last_error = NULL WHERE outbox_id IN ");
     append_ids(&sql, ids, n);
     buf_printf(&sql, HELD, (long long)owner);
     bool ok = db_exec(db, &sql, marked, err);

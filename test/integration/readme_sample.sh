@@ -6,7 +6,7 @@ set -eu
 # shellcheck source=test/integration/lib.sh
 . "$(dirname "$0")/lib.sh"
 begin readme_sample
-sample=$root/config/sample
+sample=$root/config/quickstart
 
 sql <"$sample/family.sql"
 launch tallyd "$tallyd" run -c "$work/config.yaml"

@@ -7,7 +7,7 @@ set -eu
 . "$(dirname "$0")/lib.sh"
 begin twins 1
 
-sql <"$root/config/sample/family.sql"
+sql <"$root/config/quickstart/family.sql"
 event() { # event ID BYTES
     printf '100042|{"eventId":"%s","eventType":"DATA_USAGE","payload":{"familyId":100042,"customerId":200187,"bytesUsed":%s}}\n' "$1" "$2"
 }
