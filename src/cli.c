@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "migrate.h"
 #include "kafka.h"
+#include "migrate.h"
 #include "period.h"
 
 void cli_error(const char *command, const char *what, const char *why, const char *hint) {

@@ -381,18 +381,17 @@ static void on_delivered(rd_kafka_t *rk, const rd_kafka_message_t *msg, void *op
 }
 
 static bool open_producer(struct job *j, struct error *err) {
-    const struct rd_kafka_metadata *meta = NULL;
+    size_t partitions;
     j->producer = kafka_producer_new(j->cfg, on_delivered, j, err);
     if (!j->producer)
         return false;
+    int32_t *ids =
+        kafka_topic_partitions(j->producer, j->cfg->kafka.usage_topic, ASK_TIMEOUT_MS, &partitions, err);
+    if (!ids)
+        return false;
+    free(ids);
     j->topic = rd_kafka_topic_new(j->producer, j->cfg->kafka.usage_topic, NULL);
-    rd_kafka_resp_err_t code =
-        j->topic ? rd_kafka_metadata(j->producer, 0, j->topic, &meta, ASK_TIMEOUT_MS) : rd_kafka_last_error();
-    if (code == RD_KAFKA_RESP_ERR_NO_ERROR && meta->topic_cnt == 1)
-        code = meta->topics[0].err;
-    if (meta)
-        rd_kafka_metadata_destroy(meta);
-    return code == RD_KAFKA_RESP_ERR_NO_ERROR || kafka_error(code, "topic", j->cfg->kafka.usage_topic, err);
+    return j->topic != NULL || kafka_error(rd_kafka_last_error(), "topic", j->cfg->kafka.usage_topic, err);
 }
 
 static void produce(struct job *j) {

@@ -82,7 +82,8 @@ const struct population *simulation_population(const struct simulation *s) {
 /* A day's curve between its lowest point, 4 o'clock, and its highest, 21 o'clock. */
 static double day_factor(int64_t t_ms) {
     int hhmm = period_hhmm(t_ms);
-    double hour = hhmm / 100 + hhmm % 100 / 60.0;
+    int minutes = hhmm / 100 * 60 + hhmm % 100;
+    double hour = minutes / 60.0;
     double x = hour < 4 ? (4 - hour) / 7 : hour < 21 ? (hour - 4) / 17 : (28 - hour) / 7;
     return 0.2 + 1.6 * x * x * (3 - 2 * x);
 }

@@ -114,7 +114,8 @@ begin() {
 
 # The owner's configuration also produces, and isn't in a hurry: a record must not time out because the machine is busy.
 owner() {
-    (message_timeout_ms=60000 lease_ms=90000 && configure "$work/owner.yaml")
+    configure "$work/owner.yaml"
+    sed -i 's/message_timeout_ms: .*/message_timeout_ms: 60000/; s/lease_ms: .*/lease_ms: 90000/' "$work/owner.yaml"
 }
 
 # From here on tallyd runs with no more rights than README tells operators to give: config/grants.sql, config/redis.acl.
@@ -125,7 +126,7 @@ restrict() {
         echo "DROP USER IF EXISTS tallyd_run@'%'; CREATE USER tallyd_run@'%' IDENTIFIED BY '$MYSQL_PASSWORD';"
         sed "s/'tallyd'@/'tallyd_run'@/" "$root/config/grants.sql"
     } | mariadb --no-defaults -h localhost -S "$MYSQL_SOCKET" -u "$MYSQL_ADMIN_USER" "$MYSQL_DATABASE"
-    run_user=tallyd_run
+    run_user=tallyd_run run_password="'$MYSQL_PASSWORD'"
 }
 
 # configure FILE [SECTIONS]: as the stack needs it, with short times where waiting would only make a test slow. SECTIONS is
@@ -147,7 +148,7 @@ redis:
   host: '$REDIS_HOST'
   port: $REDIS_PORT
   ${run_user:+username: $run_user}
-  ${run_user:+password: '$MYSQL_PASSWORD'}
+  ${run_user:+password: $run_password}
 mysql:
   host: '$MYSQL_HOST'
   port: $MYSQL_PORT
