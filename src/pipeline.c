@@ -302,7 +302,9 @@ static struct batch *batch_of_one(struct batch *b, size_t i) {
     one->events[0].twin_of = EVENT_NO_TWIN;
     one->events[0].has_twin = false;
     one->events[0].decided = false;
-    if (one->events[0].outcome == OUTCOME_DUPLICATE) /* judged by a twin that is settled by itself now */
+    /* what a twin was judged by is settled by itself now, or refused; only an acknowledged rejection stands */
+    bool twin_rejected = e->twin_of != EVENT_NO_TWIN && e->outcome == OUTCOME_REJECTED && !e->dlt_acked;
+    if (e->outcome == OUTCOME_DUPLICATE || twin_rejected)
         one->events[0].outcome = OUTCOME_OPEN;
     one->spans = mem_zero(1, sizeof *one->spans);
     one->span_count = one->span_capacity = 1;
