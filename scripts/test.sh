@@ -54,10 +54,19 @@ for t in test/unit/test_*.c; do
 	run "$name" "$build/test/$name"
 done
 if [ "$what" != unit ]; then
-	for n in $([ "$what" = short ] || echo 1) 6; do
-		for d in test/scenarios/*/; do
-			run "scenario_$(basename "$d")_$n" sh scripts/scenario.sh --partitions "$n" "$d"
-		done
+	for d in test/scenarios/*/; do
+		scenario=$(basename "$d")
+		if [ "$what" != short ]; then
+			run "scenario_${scenario}_1" sh scripts/scenario.sh --partitions 1 "$d"
+			run "scenario_${scenario}_one_by_one" sh scripts/scenario.sh --partitions 6 --batch 1 "$d"
+		fi
+		# delivered, delivered again, and all of it read again from the old offsets
+		if embedded; then
+			skip "scenario_${scenario}_rewind"
+			run "scenario_${scenario}_6" sh scripts/scenario.sh --partitions 6 --pass 2x "$d"
+		else
+			run "scenario_${scenario}_6" sh scripts/scenario.sh --partitions 6 --pass 2x --pass rewind "$d"
+		fi
 	done
 fi
 # Recovery under a sanitizer: there the tests' own tools are of the plain build.
