@@ -106,6 +106,7 @@ struct family_group {
     size_t first, count; /* a run in batch.order */
     bool dirty;          /* to be warmed and decided (again) */
     bool void_decisions; /* to be decided again; what Redis holds is good */
+    bool left_trace;     /* an event that Redis has counted was ended: dirty until it's warmed */
     bool suspect; /* the script doesn't know a customer as a member, or knows an id: MySQL is to be asked */
     bool warmed;  /* warmed for this batch since it was last found wanting */
     int failures; /* times its settlement was refused */

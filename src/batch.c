@@ -182,10 +182,19 @@ static void promote_twin(struct batch *b, size_t i) {
     }
 }
 
+/* Ends an event that may have been decided: then Redis has counted what won't be settled. */
+static void drop_decision(struct batch *b, struct batch_event *e) {
+    if (e->decided && !e->decision.duplicate) {
+        b->groups[e->group].left_trace = true;
+        b->groups[e->group].dirty = true;
+    }
+    e->decided = false;
+}
+
 void batch_reject(struct batch *b, size_t i, enum reject_code code, const char *fmt, ...) {
     struct batch_event *e = &b->events[i];
     e->outcome = OUTCOME_REJECTED;
-    e->decided = false;
+    drop_decision(b, e);
     e->why.code = code;
     va_list ap;
     va_start(ap, fmt);
@@ -203,7 +212,7 @@ static void judge_against(struct batch *b, size_t i, int64_t family, int64_t cus
     struct batch_event *e = &b->events[i];
     if (same_figures(&e->usage, family, customer, bytes)) {
         e->outcome = OUTCOME_DUPLICATE;
-        e->decided = false;
+        drop_decision(b, e);
     } else {
         batch_reject(b, i, REJECT_ID_CONFLICT,
                      "eventId: known already with another family, customer or amount");

@@ -200,6 +200,10 @@ static void arm_deadline(int64_t deadline_ms) {
     const struct itimerval timer = {
         .it_value = {.tv_sec = deadline_ms / 1000, .tv_usec = deadline_ms % 1000 * 1000}};
     sigaction(SIGALRM, &action, NULL);
+    sigset_t alarm;
+    sigemptyset(&alarm);
+    sigaddset(&alarm, SIGALRM); /* a mask survives exec */
+    pthread_sigmask(SIG_UNBLOCK, &alarm, NULL);
     setitimer(ITIMER_REAL, &timer, NULL);
 }
 

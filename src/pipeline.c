@@ -191,6 +191,8 @@ static bool any_suspect(const struct batch *b) {
     return false;
 }
 
+static void void_in_hand(struct worker *w, const struct batch *disturbed, bool all);
+
 static size_t count_live(const struct batch *b) {
     size_t n = 0;
     for (size_t i = 0; i < b->count; i++)
@@ -223,6 +225,8 @@ static bool decide(struct worker *w, struct batch *b, bool flight) {
         }
         if (!waited && !wait_for_flight(w, b))
             return false;
+        if (flight) /* also what became dirty since it came back */
+            void_in_hand(w, b, false);
         if (!warm_dirty(w, b))
             return false;
         size_t left = count_live(b);
@@ -302,7 +306,8 @@ static struct batch *batch_of_one(struct batch *b, size_t i) {
     one->events[0].twin_of = EVENT_NO_TWIN;
     one->events[0].has_twin = false;
     one->events[0].decided = false;
-    /* what a twin was judged by is settled by itself now, or refused; only an acknowledged rejection stands */
+    /* what a twin was judged by is settled by itself now, or refused; only an acknowledged rejection stands
+     */
     bool twin_rejected = e->twin_of != EVENT_NO_TWIN && e->outcome == OUTCOME_REJECTED && !e->dlt_acked;
     if (e->outcome == OUTCOME_DUPLICATE || twin_rejected)
         one->events[0].outcome = OUTCOME_OPEN;

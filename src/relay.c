@@ -109,7 +109,9 @@ static bool drop_expiring(struct relay *r, struct error *err) {
         if (row->lease_end_ms >= enough) {
             outbox_list_push(&kept, row);
         } else {
-            ids[n++] = row->outbox_id;
+            /* one that has run out may be leased anew already, perhaps by ourselves */
+            if (row->lease_end_ms > clock_monotonic_ms())
+                ids[n++] = row->outbox_id;
             outbox_row_free(row);
         }
     }

@@ -514,6 +514,16 @@ static bool collect_warm(struct warmer *w, struct error *err) {
            error_set(err, ERROR_REDIS, ERROR_RETRY, ERROR_UNKNOWN, 0, "redis: the script cache was emptied");
 }
 
+/* The warming replaces whatever was decided: nothing of it leaves a trace. */
+static void forget_decisions(struct batch *b, struct family_group *g) {
+    for (size_t i = 0; i < g->count; i++) {
+        struct batch_event *e = &b->events[b->order[g->first + i]];
+        e->looked_up = e->looked_up || e->decided; /* the dedup entry that Redis may hold is its own */
+        e->decided = false;
+    }
+    g->left_trace = false;
+}
+
 static bool warm_some(struct warmer *w, struct batch *b, const size_t *groups, size_t n, int64_t now_s,
                       struct error *err) {
     struct snapshot s = {0};
@@ -521,6 +531,7 @@ static bool warm_some(struct warmer *w, struct batch *b, const size_t *groups, s
     for (size_t i = 0; ok && i < n; i++) {
         struct family_group *g = &b->groups[groups[i]];
         const struct row *quota = find_quota(&s.quotas, g->family_id, g->month);
+        forget_decisions(b, g);
         reject_strangers(b, g, &s);
         if (!quota || quota->n1 < 0 || quota->n1 > EVENT_AMOUNT_MAX)
             reject_without_quota(b, g);
@@ -574,7 +585,7 @@ bool warmer_weed_out(struct warmer *w, struct batch *b, struct error *err) {
             reject_strangers(b, g, &s);
             g->suspect = false;
             /* undecided: a member after all, whom Redis doesn't know yet */
-            g->dirty = (g->dirty && group_is_live(b, g)) || group_is_undecided(b, g);
+            g->dirty = g->left_trace || (g->dirty && group_is_live(b, g)) || group_is_undecided(b, g);
         }
         snapshot_free(&s);
         if (!ok)

@@ -36,8 +36,10 @@ static void set_assignment(struct worker *w, struct assignment *a) {
 }
 
 static void drop_carried(struct worker *w) {
-    for (size_t i = 0; i < w->carried_count; i++)
-        rd_kafka_message_destroy(w->carried[i]);
+    for (size_t i = 0; i < w->carried_count; i++) {
+        if (w->carried[i])
+            rd_kafka_message_destroy(w->carried[i]);
+    }
     w->carried_count = 0;
 }
 
@@ -205,8 +207,11 @@ void worker_keep_alive(struct worker *w, int64_t ms) {
 }
 
 static rd_kafka_message_t *next_message(struct worker *w, size_t *taken, int timeout_ms) {
-    if (*taken < w->carried_count)
-        return w->carried[(*taken)++];
+    if (*taken < w->carried_count) {
+        rd_kafka_message_t *m = w->carried[*taken];
+        w->carried[(*taken)++] = NULL; /* handling it may drop the rest */
+        return m;
+    }
     if (w->carried_count)
         w->carried_count = *taken = 0;
     return rd_kafka_consumer_poll(w->consumer, timeout_ms);

@@ -176,12 +176,13 @@ START_TEST(an_unknown_first_is_rejected) {
     expect_fates("rLoo");
     ck_assert(!b->events[first].decided);
     ck_assert_str_eq(b->events[first].why.message, "payload.familyId: no such family 7");
-    ck_assert(group_of(second)->dirty && !group_of(first)->dirty);
+    ck_assert(group_of(second)->dirty && !group_of(second)->left_trace);
+    ck_assert(group_of(first)->dirty && group_of(first)->left_trace); /* Redis had counted it */
     ck_assert_uint_eq(b->events[third].twin_of, second);
     batch_judge_twins(b);
     expect_fates("rLdc");
     /* and so may the next be */
-    group_of(second)->dirty = false;
+    group_of(first)->dirty = group_of(second)->dirty = false;
     batch_reject(b, second, REJECT_NOT_A_MEMBER, "no member");
     expect_fates("rrLc"); /* as it was judged before */
     batch_judge_twins(b);
@@ -191,6 +192,23 @@ START_TEST(an_unknown_first_is_rejected) {
     ck_assert(group_of(first)->dirty);
     batch_reject(b, 3, REJECT_NOT_A_MEMBER, "no member");
     expect_fates("rrrr");
+}
+END_TEST
+
+/* What Redis has counted and won't be settled makes its family be warmed anew; a cached result had counted
+ * before. */
+START_TEST(ended_decisions_leave_a_trace) {
+    size_t counted = put("e1", 1, 1, 1), cached = put("e2", 2, 1, 1), undecided = put("e3", 3, 1, 1);
+    batch_prepare(b);
+    b->events[counted].decided = b->events[cached].decided = true;
+    b->events[cached].decision.duplicate = true;
+    batch_judge_known(b, counted, 1, 1, 1);
+    batch_judge_known(b, cached, 2, 1, 1);
+    batch_judge_known(b, undecided, 3, 1, 1);
+    expect_fates("ddd");
+    ck_assert(group_of(counted)->dirty && group_of(counted)->left_trace);
+    ck_assert(!group_of(cached)->dirty && !group_of(undecided)->dirty);
+    ck_assert(!b->events[counted].decided && !b->events[cached].decided);
 }
 END_TEST
 
@@ -423,6 +441,7 @@ static Suite *suite(void) {
     tcase_add_test(tc, every_combination_of_two);
     tcase_add_test(tc, messages_are_cut);
     tcase_add_test(tc, spans_of_partitions);
+    tcase_add_test(tc, ended_decisions_leave_a_trace);
     tcase_add_test(tc, counts_at_first_passage);
     tcase_add_test(tc, committed_batches_move_the_ledger);
     tcase_add_test(tc, assignments_live_as_long_as_their_batches);
