@@ -1,3 +1,4 @@
+-- SPDX-License-Identifier: MIT
 -- What the sample event has come to: its family's month, and what became of the alert.
 SELECT u.event_id, u.bytes_used, q.quota_month, q.used_bytes, q.total_quota_bytes - q.used_bytes AS remaining_bytes,
        o.status AS notification
