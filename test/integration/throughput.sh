@@ -24,5 +24,6 @@ jq -rs '
       "settled \($stopped.settled), blocked \($stopped.blocked), duplicate \($stopped.duplicate), rejected \($stopped.rejected), batches \($stopped.batches), "
         + "came_back \($stopped.came_back), warmed \($stopped.warmed), lock_retries \($stopped.lock_retries), published \($stopped.published)"' \
     "$work/tallyd.log" >"$work/figures"
-sed 's/^/ok throughput: /' "$work/figures"
 echo "ok throughput: every sum is right, $cached figures in Redis agree"
+sed -n '2s/^/ok throughput: /p' "$work/figures"
+sed -n '1s/^/ok throughput: /p' "$work/figures" # last: the line that a run of all tests shows
