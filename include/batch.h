@@ -154,4 +154,12 @@ static inline bool batch_event_live(const struct batch_event *e) {
     return e->parsed && e->outcome == OUTCOME_OPEN && e->twin_of == EVENT_NO_TWIN;
 }
 
+/* One whose decision is to be settled. */
+static inline bool batch_event_decided(const struct batch_event *e) {
+    return batch_event_live(e) && e->decided;
+}
+
+/* Whether a family's month is to be warmed and decided (again). */
+bool batch_any_dirty(const struct batch *b);
+
 #endif

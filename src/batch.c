@@ -228,6 +228,14 @@ void batch_judge_known(struct batch *b, size_t i, int64_t family, int64_t custom
     judge_against(b, i, family, customer, bytes);
 }
 
+bool batch_any_dirty(const struct batch *b) {
+    for (size_t i = 0; i < b->group_count; i++) {
+        if (b->groups[i].dirty)
+            return true;
+    }
+    return false;
+}
+
 void batch_judge_twins(struct batch *b) {
     for (size_t i = 0; i < b->count; i++) {
         struct batch_event *e = &b->events[i];

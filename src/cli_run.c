@@ -3,12 +3,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <sys/time.h>
 #include <unistd.h>
 
 #include "cli.h"
 #include "drain.h"
+#include "draw.h"
 #include "embedded.h"
 #include "kafka.h"
 #include "log.h"
@@ -90,10 +90,7 @@ static struct messages *load_messages(const struct config *cfg, struct error *er
 }
 
 static bool daemon_start(struct daemon *d, bool until_drained, struct error *err) {
-    int64_t lease_owner = 0;
-    while (getrandom(&lease_owner, sizeof lease_owner, 0) != (ssize_t)sizeof lease_owner ||
-           (lease_owner &= INT64_MAX) == 0)
-        ;
+    int64_t lease_owner = draw_number();
     d->messages = load_messages(d->cfg, err);
     if (!d->messages || (until_drained && !(d->drain = drain_new(d->cfg, err))))
         return false;

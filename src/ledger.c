@@ -3,8 +3,8 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
+#include "draw.h"
 #include "kafka.h"
 #include "log.h"
 #include "period.h"
@@ -19,16 +19,6 @@ struct claim {
     int64_t batch_no, first_offset, next_offset;
     bool in_ledger;
 };
-
-static int64_t draw_owner(void) {
-    int64_t owner = 0;
-    while (owner == 0) {
-        if (getrandom(&owner, sizeof owner, 0) != (ssize_t)sizeof owner)
-            owner = 0;
-        owner &= INT64_MAX;
-    }
-    return owner;
-}
 
 static void where_topic(struct db *db, struct buf *sql, const struct config *cfg) {
     buf_str(sql, " WHERE group_id = ");
@@ -180,7 +170,7 @@ struct assignment *ledger_claim(struct db *db, rd_kafka_t *rk, const struct conf
                                 size_t n, struct error *err) {
     struct assignment *a = NULL;
     struct claim *claims = mem_zero(n, sizeof *claims);
-    int64_t owner = draw_owner();
+    int64_t owner = draw_number();
     bool known = false, ok = true;
     for (size_t i = 0; i < n; i++)
         claims[i].id = ids[i];

@@ -58,14 +58,6 @@ static bool look_up_likely_repeats(struct worker *w, struct batch *b) {
     return ok;
 }
 
-static bool any_dirty(const struct batch *b) {
-    for (size_t i = 0; i < b->group_count; i++) {
-        if (b->groups[i].dirty)
-            return true;
-    }
-    return false;
-}
-
 static bool any_void(const struct batch *b) {
     for (size_t i = 0; i < b->group_count; i++) {
         if (b->groups[i].void_decisions)
@@ -206,11 +198,11 @@ static bool decide(struct worker *w, struct batch *b, bool flight) {
     for (int round = 0;; round++) {
         if (any_void(b) && !run_void_groups(w, b))
             return false;
-        if (!any_dirty(b) && !any_suspect(b))
+        if (!batch_any_dirty(b) && !any_suspect(b))
             return true;
         bool waited = flight;
         if (!waited && ids_in_flight(b, settler_busy_with(w->settler))) {
-            if (!any_dirty(b))
+            if (!batch_any_dirty(b))
                 return true; /* nothing else waits for them: asked when the flight has settled, before
                                 hand-over */
             waited = true;
@@ -220,7 +212,7 @@ static bool decide(struct worker *w, struct batch *b, bool flight) {
         if (!flight || any_suspect(b)) {
             if (!weed_out(w, b))
                 return false;
-            if (!any_dirty(b))
+            if (!batch_any_dirty(b))
                 continue;
         }
         if (!waited && !wait_for_flight(w, b))
@@ -455,7 +447,7 @@ void pipeline_process(struct worker *w, struct batch *b) {
     bool ok = look_up_likely_repeats(w, b) && decide(w, b, false);
     while (ok) {
         ok = wait_for_flight(w, b);
-        if (!ok || (!any_void(b) && !any_dirty(b) && !any_suspect(b)))
+        if (!ok || (!any_void(b) && !batch_any_dirty(b) && !any_suspect(b)))
             break;
         ok = decide(w, b, false);
     }

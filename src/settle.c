@@ -49,17 +49,13 @@ static int64_t base_monthly(const struct batch_event *e) {
     return e->decision.monthly_used_bytes - (e->decision.allowed ? e->usage.bytes_used : 0);
 }
 
-static bool to_write(const struct batch_event *e) {
-    return batch_event_live(e) && e->decided;
-}
-
 /* Results out of the dedup cache count only if their id isn't known, and the
  * first of an id that comes again judges the others, so it is looked up too. */
 static bool look_up_duplicates(struct settle *s, struct batch *b, struct error *err) {
     size_t *indexes = mem_alloc(b->count * sizeof *indexes), n = 0;
     for (size_t i = 0; i < b->count; i++) {
         const struct batch_event *e = &b->events[i];
-        if (to_write(e) && (e->decision.duplicate || e->has_twin))
+        if (batch_event_decided(e) && (e->decision.duplicate || e->has_twin))
             indexes[n++] = i;
     }
     bool ok = n == 0 || known_look_up(s->db, b, indexes, n, NULL, err);
@@ -82,7 +78,7 @@ static void chain_families(struct attempt *a) {
         struct family_row *row = NULL;
         for (size_t i = 0; i < group->count; i++) {
             const struct batch_event *e = &b->events[b->order[group->first + i]];
-            if (!to_write(e))
+            if (!batch_event_decided(e))
                 continue;
             int64_t base = e->decision.total_bytes - base_remaining(e),
                     end = e->decision.total_bytes - e->decision.remaining_bytes;
@@ -155,20 +151,12 @@ static void attempt_derive(struct attempt *a, struct batch *b) {
     *a = (struct attempt){.b = b};
     a->live = mem_alloc(b->count * sizeof *a->live);
     for (size_t i = 0; i < b->count; i++) {
-        if (to_write(&b->events[i]))
+        if (batch_event_decided(&b->events[i]))
             a->live[a->live_count++] = i;
     }
     qsort_r(a->live, a->live_count, sizeof *a->live, by_id, b->events);
     chain_families(a);
     chain_customers(a);
-}
-
-static bool any_dirty(const struct batch *b) {
-    for (size_t i = 0; i < b->group_count; i++) {
-        if (b->groups[i].dirty)
-            return true;
-    }
-    return false;
 }
 
 /* An open event without a decision: its family's month must be decided first. */
@@ -605,7 +593,7 @@ static void finish(struct settle *s, struct batch *b) {
     settle_alerts_remember(s, b);
     for (size_t i = 0; i < b->count; i++) {
         struct batch_event *e = &b->events[i];
-        if (to_write(e))
+        if (batch_event_decided(e))
             e->outcome = e->decision.allowed ? OUTCOME_SETTLED : OUTCOME_BLOCKED;
     }
     s->maybe_committed = false;
@@ -639,7 +627,7 @@ enum settle_result settle_batch(struct settle *s, struct batch *b, struct error 
         return SETTLE_FAILED;
     struct attempt a;
     attempt_derive(&a, b);
-    if (any_dirty(b)) {
+    if (batch_any_dirty(b)) {
         result = come_back(b, "no_chain", true);
     } else {
         batch_judge_twins(b);

@@ -58,10 +58,6 @@ static void seen_name(struct buf *out, const struct call *c) {
                c->alert);
 }
 
-static bool is_decided(const struct batch_event *e) {
-    return batch_event_live(e) && e->decided;
-}
-
 /* In the order of the table's key; of several for the same alert, the first event's stays. */
 static void sort_and_keep_first(struct calls *c) {
     size_t n = 0;
@@ -82,7 +78,7 @@ static void collect(struct calls *out, const struct settle *s, const struct batc
     for (size_t i = 0; i < b->count; i++) {
         const struct batch_event *e = &b->events[i];
         buf_reset(&name);
-        if (!is_decided(e) || !decision_alert_name(&name, &e->decision, &e->usage))
+        if (!batch_event_decided(e) || !decision_alert_name(&name, &e->decision, &e->usage))
             continue;
         struct call c = {.event = e, .index = i, .alert = name.data};
         seen_name(&seen, &c);

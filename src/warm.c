@@ -3,9 +3,9 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
 #include "decide.h"
+#include "draw.h"
 #include "keys.h"
 #include "log.h"
 #include "period.h"
@@ -382,14 +382,6 @@ static void append_member(const struct snapshot *s, const struct family_group *g
     policy_rules_free(&rules);
 }
 
-/* Text from the script's point of view: any bytes. */
-static int64_t new_generation(void) {
-    int64_t g = 0;
-    while (getrandom(&g, sizeof g, 0) != (ssize_t)sizeof g)
-        ;
-    return g & INT64_MAX;
-}
-
 static void append_warm_keys(struct redis_command *c, const struct snapshot *s, const struct family_group *g,
                              size_t members, size_t first_member, size_t *alerts) {
     key_info(redis_command_arg(c), g->family_id, g->month);
@@ -429,7 +421,7 @@ static void append_warm(struct warmer *w, const struct snapshot *s, const struct
     }
     redis_command_free(&keys);
     int64_t month_expiry = period_month_end(g->month) / 1000 + 35 * DAY_S;
-    buf_i64(redis_command_arg(c), new_generation());
+    buf_i64(redis_command_arg(c), draw_number());
     buf_i64(redis_command_arg(c), now_s);
     buf_i64(redis_command_arg(c), quota->n1);
     buf_i64(redis_command_arg(c), quota->n1 - quota->n2);

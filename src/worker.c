@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "worker.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,6 +47,7 @@ static void drop_carried(struct worker *w) {
 /* The assignment as a list; `with_offsets` says where each partition starts. Stopped parts are left out. */
 static rd_kafka_topic_partition_list_t *part_list(const struct worker *w, bool with_offsets) {
     const struct assignment *a = w->assignment;
+    assert(a); /* what is paused or opened is an assignment's */
     rd_kafka_topic_partition_list_t *list = rd_kafka_topic_partition_list_new((int)a->count + 1);
     for (size_t i = 0; i < a->count; i++) {
         if (a->parts[i].stopped)
