@@ -12,7 +12,7 @@ HARDEN = -D_FORTIFY_SOURCE=2 -fstack-protector-strong -fstack-clash-protection -
 HARDEN_LD = -pie -Wl,-z,relro,-z,now,-z,noexecstack
 LIB_CFLAGS := $(shell pkg-config --cflags $(PKGS) 2>/dev/null)
 LIB_LIBS := $(shell pkg-config --libs $(PKGS) 2>/dev/null)
-ALL_CFLAGS = $(BASE_CFLAGS) $(if $(SANITIZE),$(SANITIZE),$(HARDEN)) $(LIB_CFLAGS) $(CFLAGS)
+ALL_CFLAGS = $(BASE_CFLAGS) $(if $(SANITIZE),$(SANITIZE),$(HARDEN)) $(LIB_CFLAGS) $(if $(FAULTS),-DTALLYD_FAULTS) $(CFLAGS)
 ALL_LDFLAGS = -pthread $(if $(SANITIZE),$(SANITIZE),$(HARDEN_LD)) $(LDFLAGS)
 ALL_LIBS = $(LIB_LIBS) $(LIBS)
 # One short line a file; V=1 shows the commands.
@@ -24,11 +24,15 @@ OBJS := $(SRCS:src/%.c=$(BUILD)/obj/%.o) $(BUILD)/obj/embedded.o
 ifneq ($(findstring thread,$(SANITIZE)),)
 OBJS += $(BUILD)/obj/support/tsan_threads.o
 endif
+# Fault points: in test builds only.
+ifdef FAULTS
+OBJS += $(BUILD)/obj/support/fault.o
+endif
 EMBED := $(wildcard lua/*.lua migrations/*.sql config/messages.*.yaml)
 UNIT := $(patsubst test/unit/%.c,$(BUILD)/test/%,$(wildcard test/unit/test_*.c))
 TOOLS := $(patsubst test/tool/%.c,$(BUILD)/test/%,$(wildcard test/tool/*.c))
 
-.PHONY: all help deps demo tests test unit scenario lint lint-run format format-check clean asan tsan
+.PHONY: all help deps demo tests test unit scenario lint lint-run format format-check clean asan tsan faults
 
 all: $(BUILD)/tallyd ## build the binary (default)
 
@@ -120,13 +124,16 @@ format-check:
 SAN_COMMON = -fno-sanitize-recover=all
 asan: ## the tests under AddressSanitizer and UBSan
 	@sh scripts/deps.sh test
-	@$(MAKE) --no-print-directory -j2 BUILD=build-asan SANITIZE='-fsanitize=address,undefined $(SAN_COMMON) -Wno-format-truncation' tests
+	@$(MAKE) --no-print-directory -j2 BUILD=build-asan FAULTS=1 SANITIZE='-fsanitize=address,undefined $(SAN_COMMON) -Wno-format-truncation' tests
 	@TALLYD_BUILD=build-asan sh scripts/test.sh $(or $(WHAT),short)
 
 tsan: ## the tests under ThreadSanitizer
 	@sh scripts/deps.sh test
-	@$(MAKE) --no-print-directory -j2 BUILD=build-tsan SANITIZE='-fsanitize=thread $(SAN_COMMON)' tests
+	@$(MAKE) --no-print-directory -j2 BUILD=build-tsan FAULTS=1 SANITIZE='-fsanitize=thread $(SAN_COMMON)' tests
 	@TALLYD_BUILD=build-tsan TSAN_OPTIONS="suppressions=$(CURDIR)/test/tsan.supp $$TSAN_OPTIONS" sh scripts/test.sh $(or $(WHAT),short)
+
+faults: ## build-fault/tallyd, a test build with fault points
+	@$(MAKE) --no-print-directory -j2 BUILD=build-fault FAULTS=1 build-fault/tallyd
 
 clean: ## remove what was built
 	rm -rf $(BUILD) build-*

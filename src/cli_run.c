@@ -10,6 +10,7 @@
 #include "drain.h"
 #include "draw.h"
 #include "embedded.h"
+#include "fault.h"
 #include "kafka.h"
 #include "log.h"
 #include "migrate.h"
@@ -228,6 +229,7 @@ static int run_daemon(struct config *cfg, bool until_drained) {
     } else {
         cli_error("run", error_area_name(err.area), err.text, NULL);
     }
+    fault_at("main.shutdown");
     arm_second_signal(&signals);
     arm_deadline(cfg->shutdown.deadline_ms);
     bool ended = daemon_stop(&d);

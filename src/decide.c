@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fault.h"
 #include "keys.h"
 
 #define FIXED_KEYS 6
@@ -220,6 +221,7 @@ static bool give_up(struct decider *d) {
 bool decider_run(struct decider *d, struct batch *b, const size_t *indexes, size_t n, int64_t now_s,
                  enum decide_answer *answers, struct error *err) {
     struct run run = {.cfg = d->cfg, .batch = b, .indexes = indexes, .answers = answers};
+    fault_at("decide.run");
     if (!redis_ensure(d->redis, err))
         return false;
     /* One pipeline is under way while the next one is built. */
@@ -241,5 +243,6 @@ bool decider_run(struct decider *d, struct batch *b, const size_t *indexes, size
     run.base = sent_from;
     if (n && !redis_collect_sent(d->redis, on_reply, &run, err))
         return false;
+    fault_at("decide.ran");
     return !run.no_script || redis_load_scripts(d->redis, err);
 }

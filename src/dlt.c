@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "buf.h"
+#include "fault.h"
 #include "kafka.h"
 #include "log.h"
 
@@ -26,7 +27,10 @@ static void on_delivery(rd_kafka_t *rk, const rd_kafka_message_t *msg, void *opa
     (void)rk;
     (void)opaque;
     struct letter *l = msg->_private;
-    l->result = msg->err;
+    struct fault fault = fault_at("dlt.ack");
+    l->result = fault.verdict == FAULT_NONE ? msg->err
+                : fault.code                ? (rd_kafka_resp_err_t)fault.code
+                                            : RD_KAFKA_RESP_ERR__MSG_TIMED_OUT;
     l->dlt->in_flight--;
 }
 
@@ -112,6 +116,14 @@ static rd_kafka_resp_err_t produce(struct dlt *d, struct letter *l) {
 
 static void post(struct dlt *d, struct letter *l) {
     rd_kafka_resp_err_t code;
+    struct fault fault = fault_at("dlt.produce");
+    if (fault.verdict == FAULT_FATAL)
+        rd_kafka_test_fatal_error(d->producer, RD_KAFKA_RESP_ERR_OUT_OF_ORDER_SEQUENCE_NUMBER,
+                                  "a fault point's");
+    if (fault.verdict == FAULT_FAIL) {
+        l->result = fault.code ? (rd_kafka_resp_err_t)fault.code : RD_KAFKA_RESP_ERR__MSG_TIMED_OUT;
+        return;
+    }
     while ((code = produce(d, l)) == RD_KAFKA_RESP_ERR__QUEUE_FULL)
         rd_kafka_poll(d->producer, 50);
     if (code != RD_KAFKA_RESP_ERR_NO_ERROR) {
@@ -182,6 +194,7 @@ bool dlt_write(struct dlt *d, struct batch *b, bool twins, struct error *err) {
             letters[k++] = (struct letter){.dlt = d, .event = &b->events[i], .cut = SIZE_MAX};
     }
     deliver_all(d, letters, n);
+    fault_at("dlt.delivered");
     rd_kafka_resp_err_t failure = RD_KAFKA_RESP_ERR_NO_ERROR;
     for (size_t i = 0; i < n; i++) {
         const struct batch_event *e = letters[i].event;

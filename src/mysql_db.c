@@ -8,8 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "clock.h"
 #include <unistd.h>
+
+#include "clock.h"
+#include "fault.h"
 
 #define CODE_LOCK_WAIT 1205
 #define CODE_DEADLOCK 1213
@@ -68,9 +70,8 @@ static const struct {
     {4025, ERROR_REJECT, ERROR_NOT_DONE, false},
 };
 
-/* Classifies the connection's last error, records it, and gives the connection up where it's broken. */
-static bool db_fail(struct db *db, const char *what, struct error *err) {
-    unsigned code = mysql_errno(db->conn);
+/* Classifies an error, records it, and gives the connection up where it's broken. */
+static bool db_fail_with(struct db *db, unsigned code, const char *what, const char *why, struct error *err) {
     enum error_action action = ERROR_STOP;
     enum error_effect effect = code >= CR_MIN_ERROR && code <= CR_MAX_ERROR ? ERROR_UNKNOWN : ERROR_NOT_DONE;
     bool broken = true; /* of what isn't known a new connection may know better: after a failover, say */
@@ -81,10 +82,14 @@ static bool db_fail(struct db *db, const char *what, struct error *err) {
             broken = known_codes[i].broken;
         }
     }
-    error_set(err, ERROR_MYSQL, action, effect, (int)code, "%s: %s", what, mysql_error(db->conn));
+    error_set(err, ERROR_MYSQL, action, effect, (int)code, "%s: %s", what, why);
     if (broken)
         db_close(db);
     return false;
+}
+
+static bool db_fail(struct db *db, const char *what, struct error *err) {
+    return db_fail_with(db, mysql_errno(db->conn), what, mysql_error(db->conn), err);
 }
 
 bool db_error_is_lock(const struct error *err) {
@@ -229,6 +234,14 @@ bool db_ensure(struct db *db, struct error *err) {
     return true;
 }
 
+/* What a fault point asks for, in test builds. A statement that was run leaves no rows unread. */
+static bool db_fail_injected(struct db *db, const struct fault *fault, const char *what, struct error *err) {
+    if (fault->verdict == FAULT_AFTER)
+        mysql_free_result(mysql_store_result(db->conn));
+    return db_fail_with(db, fault->code ? (unsigned)fault->code : CR_SERVER_LOST, what, "a fault point's",
+                        err);
+}
+
 static bool db_run(struct db *db, const char *sql, size_t len, struct error *err) {
     if (!db->conn)
         return error_set(err, ERROR_MYSQL, ERROR_RETRY, ERROR_NOT_DONE, CR_SERVER_GONE_ERROR,
@@ -239,16 +252,18 @@ static bool db_run(struct db *db, const char *sql, size_t len, struct error *err
         return error_set(err, ERROR_MYSQL, ERROR_REJECT, ERROR_NOT_DONE, ER_NET_PACKET_TOO_LARGE,
                          "a statement of %zu bytes is over the server's max_allowed_packet of %lld", len,
                          (long long)db->packet_max);
-    if (mysql_real_query(db->conn, sql, len) != 0) {
-        char what[48];
-        size_t n = strcspn(sql, "\n(");
-        if (n >= sizeof what)
-            n = sizeof what - 1;
-        memcpy(what, sql, n);
-        what[n] = '\0';
+    char what[48];
+    size_t n = strcspn(sql, "\n(");
+    if (n >= sizeof what)
+        n = sizeof what - 1;
+    memcpy(what, sql, n);
+    what[n] = '\0';
+    struct fault fault = fault_at_statement(sql, len);
+    if (fault.verdict == FAULT_FAIL)
+        return db_fail_injected(db, &fault, what, err);
+    if (mysql_real_query(db->conn, sql, len) != 0)
         return db_fail(db, what, err);
-    }
-    return true;
+    return fault.verdict != FAULT_AFTER || db_fail_injected(db, &fault, what, err);
 }
 
 bool db_exec(struct db *db, const struct buf *sql, int64_t *affected, struct error *err) {
@@ -302,7 +317,8 @@ int64_t db_i64(const struct db_rows *rows, int column, int64_t otherwise) {
 }
 
 void db_rollback(struct db *db) {
-    if (db->conn && mysql_rollback(db->conn) != 0)
+    if (db->conn &&
+        (fault_at_statement("ROLLBACK", 8).verdict == FAULT_FAIL || mysql_rollback(db->conn) != 0))
         db_close(db);
 }
 

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "fault.h"
 #include "known.h"
 #include "log.h"
 #include "worker_internal.h"
@@ -452,6 +453,7 @@ void pipeline_process(struct worker *w, struct batch *b) {
         ok = decide(w, b, false);
     }
     w->hand = NULL;
+    fault_at("worker.handover");
     if (ok)
         settler_put(w->settler, b);
     else

@@ -11,6 +11,7 @@
 #include "buf.h"
 #include "clock.h"
 #include "embedded.h"
+#include "fault.h"
 
 #define PIPELINES_UNDER_WAY 2
 
@@ -210,6 +211,8 @@ bool redis_send(struct redis *r, struct error *err) {
         return error_set(err, ERROR_REDIS, ERROR_RETRY, ERROR_NOT_DONE, 0, "redis: not connected");
     assert(r->sent_count < PIPELINES_UNDER_WAY);
     r->sent[r->sent_count++] = n;
+    if (fault_in_thread("redis_send").verdict == FAULT_FAIL)
+        return connection_fail(r, "a fault point's: not sent", err);
     return send_all(r, clock_monotonic_ms() + r->cfg->redis.timeout_ms, err);
 }
 
@@ -226,6 +229,10 @@ bool redis_collect_sent(struct redis *r,
     size_t n = r->sent[0];
     memmove(r->sent, r->sent + 1, --r->sent_count * sizeof *r->sent);
     int64_t deadline = clock_monotonic_ms() + r->cfg->redis.timeout_ms;
+    if (fault_in_thread("redis_collect").verdict != FAULT_NONE) {
+        wait_ready(r, POLLIN, deadline, err);
+        return connection_fail(r, "a fault point's: not read", err);
+    }
     bool ok = true, demoted = false;
     for (size_t i = 0; i < n; i++) {
         redisReply *reply;

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "fault.h"
 #include "kafka.h"
 #include "log.h"
 #include "notification.h"
@@ -50,7 +51,10 @@ static void on_delivery(rd_kafka_t *rk, const rd_kafka_message_t *msg, void *opa
     (void)rk;
     struct relay *r = opaque;
     struct flight *f = msg->_private;
-    f->result = msg->err;
+    struct fault fault = fault_at("relay.ack");
+    f->result = fault.verdict == FAULT_NONE ? msg->err
+                : fault.code                ? (rd_kafka_resp_err_t)fault.code
+                                            : RD_KAFKA_RESP_ERR__MSG_TIMED_OUT;
     r->in_flight--;
 }
 
@@ -188,6 +192,14 @@ static bool choose(struct relay *r, const struct firsts *f, struct outbox_list *
 }
 
 static void produce(struct relay *r, struct flight *f) {
+    struct fault fault = fault_at("relay.produce");
+    if (fault.verdict == FAULT_FATAL)
+        rd_kafka_test_fatal_error(r->producer, RD_KAFKA_RESP_ERR_OUT_OF_ORDER_SEQUENCE_NUMBER,
+                                  "a fault point's");
+    if (fault.verdict == FAULT_FAIL) {
+        f->result = fault.code ? (rd_kafka_resp_err_t)fault.code : RD_KAFKA_RESP_ERR__MSG_TIMED_OUT;
+        return;
+    }
     struct buf key = {0}, value = {0};
     buf_i64(&key, f->row->family_id);
     notification_envelope(&value, f->row->event_id, f->row->created_at_ms, f->row->payload_json,
@@ -219,6 +231,7 @@ static bool mark_sent(struct relay *r, const struct flight *flights, size_t n, s
     bool ok = sent == 0 || outbox_mark_sent(r->db, r->owner, ids, sent, &marked, err);
     if (ok && marked < (int64_t)sent)
         LOG(LOG_WARN, "outbox_lease_lost", LOG_I("rows", (int64_t)sent - marked));
+    fault_at("relay.marked");
     if (ok)
         atomic_fetch_add(&r->stats->published, marked);
     free(ids);
@@ -317,6 +330,7 @@ static bool publish(struct relay *r, struct outbox_list *rows, struct error *err
     for (size_t i = 0; i < n; i++)
         produce(r, &flights[i]);
     await_reports(r);
+    fault_at("relay.acked");
     produce_refused_alone(r, flights, n);
     bool ok = n == 0 ||
               (db_ensure(r->db, err) && mark_sent(r, flights, n, err) && handle_failures(r, flights, n, err));
@@ -351,6 +365,7 @@ static bool sweep(struct relay *r, struct error *err) {
     size_t before = r->hand.count;
     if (!db_ensure(r->db, err) || !outbox_claim(r->db, r->cfg, r->owner, ROUND_ROWS, &r->hand, &busy, err))
         return false;
+    fault_at("relay.swept");
     bool found = r->hand.count > before;
     r->next_sweep_ms = found ? now : now + r->cfg->outbox.sweep_interval_ms;
     if (found)
@@ -373,6 +388,7 @@ static bool nothing_left(struct relay *r) {
 static void *relay_main(void *arg) {
     struct relay *r = arg;
     struct error err = {0};
+    pthread_setname_np(pthread_self(), "relay");
     kafka_topic_prefetch(r->producer, r->cfg->kafka.notification_topic);
     for (;;) {
         bool stopping = take_rows(r, r->next_sweep_ms);
@@ -382,6 +398,7 @@ static void *relay_main(void *arg) {
         if ((!stopping && !sweep(r, &err)) || !publish_round(r, &err))
             pause_after(r, &err);
     }
+    fault_at("relay.shutdown");
     error_clear(&err);
     if (db_ensure(r->db, &err) && !outbox_release_all(r->db, r->owner, &err))
         report(r, &err);

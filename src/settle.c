@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "buf.h"
+#include "fault.h"
 #include "keys.h"
 #include "known.h"
 #include "ledger.h"
@@ -589,6 +590,7 @@ static enum settle_result transact(struct settle *s, struct attempt *a, struct e
 }
 
 static void finish(struct settle *s, struct batch *b) {
+    fault_at("settler.committed");
     ledger_committed(b);
     settle_alerts_remember(s, b);
     for (size_t i = 0; i < b->count; i++) {

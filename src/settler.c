@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "clock.h"
+#include "fault.h"
 #include "log.h"
 
 #define TOLD_LIMIT 200000 /* alerts remembered, some 60 bytes each */
@@ -98,12 +99,15 @@ static void count_outcomes(struct settler *s, const struct batch *b) {
 
 static void work_on(struct settler *s, struct batch *b) {
     struct error err = {0};
+    fault_at("settler.taken");
     enum settler_result result = settle_until_known(s, b, &err);
     atomic_store(&s->closed_before, s->settle.closed_before);
     if (result == SETTLER_DONE) {
         count_outcomes(s, b);
+        fault_at("settler.offer");
         relay_offer(s->relay, &s->settle.born);
     }
+    fault_at("settler.returned");
     pthread_mutex_lock(&s->lock);
     s->result = result;
     s->refused = err;
@@ -114,6 +118,7 @@ static void work_on(struct settler *s, struct batch *b) {
 
 static void *settler_main(void *arg) {
     struct settler *s = arg;
+    pthread_setname_np(pthread_self(), "settler");
     pthread_mutex_lock(&s->lock);
     for (;;) {
         while (s->state != SLOT_FULL && !s->quit)

@@ -6,6 +6,7 @@
 
 #include "decide.h"
 #include "draw.h"
+#include "fault.h"
 #include "keys.h"
 #include "log.h"
 #include "period.h"
@@ -496,8 +497,10 @@ static void on_warm_reply(void *ctx, size_t i, const struct redis_reply_view *v)
 
 static bool collect_warm(struct warmer *w, struct error *err) {
     enum redis_reply_kind worst = REDIS_TEXT;
+    fault_at("warm.write");
     if (!redis_collect(w->redis, on_warm_reply, &worst, err))
         return false;
+    fault_at("warm.written");
     if (worst == REDIS_TEXT)
         return true;
     if (worst != REDIS_NO_SCRIPT)
@@ -545,6 +548,7 @@ static bool warm_some(struct warmer *w, struct batch *b, const size_t *groups, s
 bool warmer_warm(struct warmer *w, struct batch *b, int64_t now_s, struct error *err) {
     size_t *groups = mem_alloc(b->group_count * sizeof *groups);
     size_t n = dirty_groups(b, groups, false);
+    fault_at("warm.read");
     bool ok = n == 0 || db_ensure(w->db, err);
     for (size_t i = 0; ok && i < n; i += GROUPS_A_READ) {
         size_t some = n - i < GROUPS_A_READ ? n - i : GROUPS_A_READ;

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "fault.h"
 #include "ledger.h"
 #include "log.h"
 #include "worker_internal.h"
@@ -72,14 +73,15 @@ void worker_store_offsets(struct worker *w, struct batch *b) {
         atomic_store(&p->settled_to, b->spans[i].next);
         rd_kafka_topic_partition_list_add(list, w->cfg->kafka.usage_topic, p->id)->offset = b->spans[i].next;
     }
-    rd_kafka_resp_err_t code =
-        list->cnt ? rd_kafka_offsets_store(w->consumer, list) : RD_KAFKA_RESP_ERR_NO_ERROR;
+    bool store = list->cnt && fault_at("worker.store").verdict != FAULT_FAIL;
+    rd_kafka_resp_err_t code = store ? rd_kafka_offsets_store(w->consumer, list) : RD_KAFKA_RESP_ERR_NO_ERROR;
     for (int i = 0; i < list->cnt; i++) {
         if (list->elems[i].err != RD_KAFKA_RESP_ERR_NO_ERROR)
             code = list->elems[i].err;
     }
     if (code != RD_KAFKA_RESP_ERR_NO_ERROR) /* they're read again, and found to be duplicates */
         LOG(LOG_WARN, "offsets_not_stored", LOG_S("reason", rd_kafka_err2str(code)));
+    fault_at("worker.stored");
     rd_kafka_topic_partition_list_destroy(list);
 }
 
@@ -115,6 +117,7 @@ static void give_up_assignment(struct worker *w, bool settle_first) {
 }
 
 static void on_assign(struct worker *w, const rd_kafka_topic_partition_list_t *parts) {
+    fault_at("worker.assign");
     give_up_assignment(w, false);
     w->given = mem_realloc(w->given, (size_t)parts->cnt * sizeof *w->given);
     for (int i = 0; i < parts->cnt; i++)
@@ -137,10 +140,12 @@ static void on_rebalance(rd_kafka_t *rk, rd_kafka_resp_err_t code, rd_kafka_topi
         return;
     }
     bool lost = rd_kafka_assignment_lost(rk);
+    fault_at("worker.revoke");
     LOG(lost ? LOG_WARN : LOG_INFO, "partitions_revoked", LOG_I("worker", w->number),
         LOG_I("partitions", parts ? parts->cnt : 0), LOG_B("lost", lost));
     give_up_assignment(w, code == RD_KAFKA_RESP_ERR__REVOKE_PARTITIONS && !lost);
     rd_kafka_assign(rk, NULL);
+    fault_at("worker.revoked");
 }
 
 void worker_rejoin(struct worker *w) {
@@ -162,6 +167,7 @@ static void open_assignment(struct worker *w) {
     struct assignment *a = NULL;
     if (rd_kafka_assignment_lost(w->consumer))
         return; /* the poll that follows takes it away */
+    fault_at("worker.claim");
     if (ledger_floor(w->db, &closed_before, &err))
         a = ledger_claim(w->db, w->consumer, w->cfg, w->given, w->given_count, &err);
     if (!a) {
@@ -169,6 +175,7 @@ static void open_assignment(struct worker *w) {
         w->next_open_ms = now + w->cfg->retry.interval_ms;
         return;
     }
+    fault_at("worker.claimed");
     settler_new_assignment(w->settler, closed_before);
     set_assignment(w, a);
     w->to_open = false;
@@ -180,6 +187,11 @@ static void open_assignment(struct worker *w) {
         worker_report(w, "claim_waiting", &err);
         worker_rejoin(w);
     }
+}
+
+static rd_kafka_message_t *poll_consumer(struct worker *w, int timeout_ms) {
+    fault_at("worker.poll");
+    return rd_kafka_consumer_poll(w->consumer, timeout_ms);
 }
 
 static void carry(struct worker *w, rd_kafka_message_t *m) {
@@ -200,9 +212,7 @@ void worker_keep_alive(struct worker *w, int64_t ms) {
             w->paused = true;
         }
         int64_t left = until - clock_monotonic_ms();
-        rd_kafka_message_t *m = rd_kafka_consumer_poll(w->consumer, left <= 0   ? 0
-                                                                    : left < 50 ? (int)left
-                                                                                : 50);
+        rd_kafka_message_t *m = poll_consumer(w, left <= 0 ? 0 : left < 50 ? (int)left : 50);
         if (m)
             carry(w, m); /* under way when it was paused */
     } while (clock_monotonic_ms() < until && !worker_out_of_time(w));
@@ -216,7 +226,7 @@ static rd_kafka_message_t *next_message(struct worker *w, size_t *taken, int tim
     }
     if (w->carried_count)
         w->carried_count = *taken = 0;
-    return rd_kafka_consumer_poll(w->consumer, timeout_ms);
+    return poll_consumer(w, timeout_ms);
 }
 
 static bool key_is_family(const rd_kafka_message_t *m, int64_t family) {
@@ -308,7 +318,7 @@ static struct batch *fill(struct worker *w) {
 }
 
 static void poll_unassigned(struct worker *w) {
-    rd_kafka_message_t *m = rd_kafka_consumer_poll(w->consumer, w->to_open ? BUSY_POLL_MS : IDLE_POLL_MS);
+    rd_kafka_message_t *m = poll_consumer(w, w->to_open ? BUSY_POLL_MS : IDLE_POLL_MS);
     if (!m)
         return;
     if (m->err != RD_KAFKA_RESP_ERR_NO_ERROR)
@@ -337,14 +347,17 @@ static void work(struct worker *w) {
 }
 
 static void close_consumer(struct worker *w) {
+    fault_at("worker.shutdown");
     give_up_assignment(w, true);
     if (w->consumer)
         kafka_consumer_close(w->consumer, CLOSE_DEADLINE_MS);
+    fault_at("worker.closed");
     w->consumer = NULL;
 }
 
 static void *worker_main(void *arg) {
     struct worker *w = arg;
+    pthread_setname_np(pthread_self(), "worker");
     work(w);
     close_consumer(w);
     pthread_mutex_lock(&w->lock);
