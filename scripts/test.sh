@@ -1,10 +1,13 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Runs the tests on a private stack: test.sh [all|unit|short]
+# Runs the tests: test.sh [all|unit|short]
 #
 #   unit   the check suites
 #   short  what a sanitizer build runs: the suites, the scenarios with six partitions, and some recovery
 #   all    everything (default)
+#
+# TALLYD_TEST_LANES=N (2): so many at a time, each on a private stack of its own; on an exported stack one.
+# TALLYD_TEST_ONLY=REGEX: only those whose names match.
 #
 # Each test's output goes to a file; a failing one's tail is shown. The last
 # line counts: `tallyd: N passed, N failed, N skipped`.
@@ -12,87 +15,170 @@ set -u
 
 root=$(cd "$(dirname "$0")/.." && pwd)
 cd "$root" || exit 1
-what=${1:-all}
+self=$root/scripts/test.sh
 build=${TALLYD_BUILD:-build}
-export TALLYD_BUILD="$build"
 
-# The stack's own tools are of the plain build, whatever build is tested.
-if [ -z "${BROKER_KIND:-}" ]; then
-	TALLYD_BUILD=build exec sh scripts/with-stack.sh --kafka-partitions 6 -- env TALLYD_BUILD="$build" sh "$0" "$what"
-fi
+# ---- what there is to run ------------------------------------------------------------------------------------------------
 
-logs=$(mktemp -d "${TMPDIR:-/tmp}/tallyd-test.XXXXXX") || exit 1
-passed=0 failed=0 skipped=0
-echo "broker: $BROKER_KIND"
-
-# run NAME COMMAND…: one test
-run() {
-	name=$1
+# entry NAME COMMAND...: one that any broker will do for. kafka NAME COMMAND...: one that needs Apache Kafka.
+entry() {
+	entry_name=$1
 	shift
-	start=$(date +%s)
-	if "$@" >"$logs/$name.log" 2>&1; then
-		passed=$((passed + 1))
+	printf 'any\t%s\t%s\n' "$entry_name" "$*"
+}
+kafka() {
+	kafka_name=$1
+	shift
+	printf 'kafka\t%s\t%s\n' "$kafka_name" "$*"
+}
+
+scenarios() {
+	for d in test/scenarios/*/; do
+		scenario=$(basename "$d")
+		if [ "$1" != short ]; then
+			entry "scenario_${scenario}_1" "sh scripts/scenario.sh --partitions 1 $d"
+			entry "scenario_${scenario}_one_by_one" "sh scripts/scenario.sh --partitions 6 --batch 1 $d"
+		fi
+		# delivered, delivered again, and, where the broker knows how, all of it read again from the old offsets
+		entry "scenario_${scenario}_6" "sh scripts/scenario.sh --partitions 6 --pass 2x $d"
+		kafka "scenario_${scenario}_rewind" "sh scripts/scenario.sh --partitions 6 --pass rewind $d"
+	done
+}
+
+# Recovery under a sanitizer: there the tests' own tools are of the plain build.
+sanitized() {
+	for name in behind_the_back flush_redis takeover; do
+		kafka "$name" "env TALLYD_BUILD=build TALLYD_BIN=$root/$build/tallyd sh test/integration/$name.sh"
+	done
+}
+
+everything_else() {
+	for t in test/fault/*.sh test/integration/*.sh; do
+		name=$(basename "$t" .sh)
+		[ -e "$t" ] || continue
+		case $name in
+		lib) ;;
+		demo) entry demo "sh $t" ;;
+		*) kafka "$name" "sh $t" ;;
+		esac
+	done
+	kafka probe_kafka "$build/test/probe_kafka"
+}
+
+# The long ones first, so that the lanes end together.
+plan() {
+	[ "$1" != all ] || everything_else
+	[ "$1" != short ] || sanitized
+	[ "$1" = unit ] || scenarios "$1"
+	for t in test/unit/test_*.c; do
+		name=$(basename "$t" .c)
+		entry "$name" "$build/test/$name"
+	done
+}
+
+# ---- a lane: takes one after the other from the queue ---------------------------------------------------------------------
+
+# Takes the queue's first line off it. Fails when there is none.
+take() {
+	(
+		flock 9
+		[ -s "$1/queue" ] || exit 1
+		head -n 1 "$1/queue"
+		sed -i 1d "$1/queue"
+	) 9>"$1/lock"
+}
+
+# tell RESULT NAME [TEXT]: whole lines, whatever the other lanes print.
+tell() {
+	(
+		flock 9
+		echo "$1 $2" >>"$dir/results"
+		case $1 in
+		failed)
+			printf 'FAILED %s\n' "$2"
+			tail -n 60 "$dir/$2.log" | sed 's/^/    /'
+			;;
+		skipped) printf 'skipped %-23s      needs Apache Kafka\n' "$2" ;;
+		*) printf 'ok %-28s %s\n' "$2" "$3" ;;
+		esac
+	) 9>>"$dir/lock"
+}
+
+run_one() {
+	run_start=$(date +%s)
+	# shellcheck disable=SC2086 # a command and its arguments
+	if $2 >"$dir/$1.log" 2>&1 </dev/null; then
 		# what a person wants to see of it: the suite's count, the scenario's line, a measured figure
-		summary=$(grep -hE '^(100%:|ok |throughput)' "$logs/$name.log" | tail -n 1)
-		printf 'ok %-28s %3ss  %s\n' "$name" "$(($(date +%s) - start))" "$summary"
+		run_summary=$(grep -hE '^(100%:|ok |throughput)' "$dir/$1.log" | tail -n 1)
+		tell passed "$1" "$(printf '%3ss  %s' "$(($(date +%s) - run_start))" "$run_summary")"
 	else
-		failed=$((failed + 1))
-		printf 'FAILED %s\n' "$name"
-		tail -n 60 "$logs/$name.log" | sed 's/^/    /'
+		tell failed "$1"
 	fi
 }
 
-# skip NAME: counted and named; CI's stack is Apache Kafka, where nothing is skipped
-skip() {
-	skipped=$((skipped + 1))
-	printf 'skipped %-23s      needs Apache Kafka\n' "$1"
-}
-embedded() { [ "$BROKER_KIND" = embedded-broker ]; }
-
-for t in test/unit/test_*.c; do
-	name=$(basename "$t" .c)
-	run "$name" "$build/test/$name"
-done
-if [ "$what" != unit ]; then
-	for d in test/scenarios/*/; do
-		scenario=$(basename "$d")
-		if [ "$what" != short ]; then
-			run "scenario_${scenario}_1" sh scripts/scenario.sh --partitions 1 "$d"
-			run "scenario_${scenario}_one_by_one" sh scripts/scenario.sh --partitions 6 --batch 1 "$d"
-		fi
-		# delivered, delivered again, and all of it read again from the old offsets
-		if embedded; then
-			skip "scenario_${scenario}_rewind"
-			run "scenario_${scenario}_6" sh scripts/scenario.sh --partitions 6 --pass 2x "$d"
+lane() {
+	dir=$1
+	echo "broker: $BROKER_KIND" >>"$dir/brokers"
+	while line=$(take "$dir"); do
+		needs=$(echo "$line" | cut -f 1)
+		name=$(echo "$line" | cut -f 2)
+		if [ "$needs" = kafka ] && [ "$BROKER_KIND" = embedded-broker ]; then
+			tell skipped "$name"
 		else
-			run "scenario_${scenario}_6" sh scripts/scenario.sh --partitions 6 --pass 2x --pass rewind "$d"
+			run_one "$name" "$(echo "$line" | cut -f 3)"
 		fi
 	done
-fi
-# Recovery under a sanitizer: there the tests' own tools are of the plain build.
-if [ "$what" = short ]; then
-	for name in behind_the_back flush_redis takeover; do
-		run "$name" env TALLYD_BUILD=build TALLYD_BIN="$root/$build/tallyd" sh "test/integration/$name.sh"
-	done
-fi
-if [ "$what" = all ]; then
-	if embedded; then skip probe_kafka; else run probe_kafka "$build/test/probe_kafka"; fi
-	for t in test/integration/*.sh; do
-		name=$(basename "$t" .sh)
-		case $name in
-		lib) ;;
-		demo) run demo sh "$t" ;;
-		*) if embedded; then skip "$name"; else run "$name" sh "$t"; fi ;;
-		esac
-	done
+}
+
+if [ "${1:-}" = --lane ]; then
+	lane "$2"
+	exit 0
 fi
 
-if [ "$failed" -eq 0 ]; then
-	rm -rf "$logs"
+# ---- all of it -----------------------------------------------------------------------------------------------------------
+
+dir=$(mktemp -d "${TMPDIR:-/tmp}/tallyd-test.XXXXXX") || exit 1
+plan "${1:-all}" | awk -F '\t' -v only="${TALLYD_TEST_ONLY:-}" '$2 ~ only' >"$dir/queue"
+total=$(wc -l <"$dir/queue")
+: >"$dir/results"
+lanes=
+stop_lanes() {
+	trap '' INT TERM
+	for pid in $lanes; do
+		kill -s TERM "$pid" 2>/dev/null
+	done
+	wait
+	exit 1
+}
+trap stop_lanes INT TERM
+
+if [ -n "${BROKER_KIND:-}" ]; then
+	TALLYD_BUILD=$build sh "$self" --lane "$dir" &
+	lanes=$!
 else
-	echo "logs: $logs"
+	for number in $(seq "${TALLYD_TEST_LANES:-2}"); do
+		# The stack's own tools are of the plain build, whatever build is tested.
+		TALLYD_BUILD=build sh scripts/with-stack.sh --kafka-partitions 6 -- env TALLYD_BUILD="$build" sh "$self" --lane "$dir" \
+			2>"$dir/lane-$number.err" &
+		lanes="$lanes $!"
+	done
 fi
-echo "tallyd: $passed passed, $failed failed, $skipped skipped"
-[ "$failed" -eq 0 ] || exit 1
+for pid in $lanes; do
+	wait "$pid"
+done
+cat "$dir"/lane-*.err >&2 2>/dev/null
+sort -u "$dir/brokers" 2>/dev/null
+
+count() { grep -c "^$1 " "$dir/results"; }
+passed=$(count passed) failed=$(count failed) skipped=$(count skipped)
+# what never came to its end, since its lane's stack didn't come up or broke
+missing=$((total - passed - failed - skipped))
+[ "$missing" -eq 0 ] || echo "$missing of $total tests didn't run"
+echo "tallyd: $passed passed, $((failed + missing)) failed, $skipped skipped"
+if [ $((failed + missing)) -ne 0 ] || [ "$total" -eq 0 ]; then
+	echo "logs: $dir"
+	exit 1
+fi
+rm -rf "$dir"
 # where Apache Kafka is required nothing may be left out
 [ "$skipped" -eq 0 ] || [ "${TALLYD_REQUIRE_KAFKA:-}" != 1 ]
