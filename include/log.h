@@ -3,10 +3,13 @@
  *
  *   LOG(LOG_INFO, "batch_settled", LOG_I("records", n), LOG_S("topic", t));
  *
- * takes at least one field. *
- * Lines are written with one write(2), so that threads never mix them. A closed
- * output or a full disk costs the line, which is counted; a pipe that nobody
- * empties makes its writers wait. */
+ * takes at least one field.
+ *
+ * Lines never mix, and nobody waits for whoever reads them: a line that isn't
+ * taken at once (a full pipe, a full disk, a closed output) is lost and counted,
+ * and the first one that is taken again has one before it, log_lines_lost, that
+ * says how many. A line has at most PIPE_BUF bytes: fields that don't fit are left
+ * out, which `cut` says. */
 #ifndef TALLYD_LOG_H
 #define TALLYD_LOG_H
 

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/time.h>
 #include <unistd.h>
 
 #include "cli.h"
@@ -17,6 +15,7 @@
 #include "mysql_db.h"
 #include "redis.h"
 #include "relay.h"
+#include "watch.h"
 #include "worker.h"
 
 #define TICK_MS 100
@@ -27,6 +26,7 @@
 /* A running daemon; main starts it top down and ends it bottom up. */
 struct daemon {
     struct config *cfg;
+    struct watch *watch;
     struct messages *messages;
     struct stats stats;
     struct relay *relay;
@@ -115,7 +115,7 @@ static bool daemon_start(struct daemon *d, bool until_drained, struct error *err
 
 /* Stops and frees everything. False when something didn't end in time: it's left as it is. */
 static bool daemon_stop(struct daemon *d) {
-    int64_t deadline = clock_monotonic_ms() + d->cfg->shutdown.deadline_ms;
+    int64_t deadline = watch_deadline(d->watch);
     int64_t settle_until =
         deadline - (d->cfg->shutdown.deadline_ms / 4 < 5000 ? d->cfg->shutdown.deadline_ms / 4 : 5000);
     bool ended = true;
@@ -159,85 +159,45 @@ static bool drained(struct daemon *d, int64_t *next_check) {
 }
 
 /* Waits for a signal or for the end of the work. */
-static void daemon_wait(struct daemon *d, const sigset_t *signals) {
-    const struct timespec tick = {.tv_nsec = TICK_MS * 1000000L};
+static void daemon_wait(struct daemon *d) {
     int64_t next_progress = d->started_ms + PROGRESS_MS, next_check = 0;
     for (;;) {
-        int signal = sigtimedwait(signals, NULL, &tick);
-        if (signal > 0) {
-            LOG(LOG_INFO, "stopping", LOG_S("reason", strsignal(signal)));
+        int signal = watch_wait(d->watch, TICK_MS);
+        if (signal || drained(d, &next_check)) {
+            LOG(LOG_INFO, "stopping", LOG_S("reason", signal ? strsignal(signal) : "drained"));
             return;
         }
-        if (drained(d, &next_check)) {
-            LOG(LOG_INFO, "stopping", LOG_S("reason", "drained"));
-            return;
-        }
-        if (clock_monotonic_ms() >= next_progress) {
+        int64_t now = clock_monotonic_ms();
+        if (now >= next_progress) {
             log_progress(d, "progress");
-            next_progress += PROGRESS_MS;
+            next_progress = now + PROGRESS_MS; /* one line also after a long sleep */
         }
     }
-}
-
-/* While shutting down: a second signal ends the process at once; nothing is lost by that. */
-static void exit_on_signal(int signal) {
-    _exit(128 + signal);
-}
-
-/* Whatever hangs, a frozen store or a library: the deadline holds. */
-static void exit_on_deadline(int signal) {
-    static const char line[] = "{\"level\":\"error\",\"event\":\"deadline_passed\"}\n";
-    (void)signal;
-    ssize_t written = write(STDOUT_FILENO, line, sizeof line - 1);
-    (void)written;
-    _exit(EXIT_DEADLINE);
-}
-
-static void arm_deadline(int64_t deadline_ms) {
-    struct sigaction action = {.sa_handler = exit_on_deadline};
-    const struct itimerval timer = {
-        .it_value = {.tv_sec = deadline_ms / 1000, .tv_usec = deadline_ms % 1000 * 1000}};
-    sigaction(SIGALRM, &action, NULL);
-    sigset_t alarm;
-    sigemptyset(&alarm);
-    sigaddset(&alarm, SIGALRM); /* a mask survives exec */
-    pthread_sigmask(SIG_UNBLOCK, &alarm, NULL);
-    setitimer(ITIMER_REAL, &timer, NULL);
-}
-
-static void arm_second_signal(const sigset_t *signals) {
-    struct sigaction action = {.sa_handler = exit_on_signal};
-    sigaction(SIGTERM, &action, NULL);
-    sigaction(SIGINT, &action, NULL);
-    pthread_sigmask(SIG_UNBLOCK, signals, NULL);
 }
 
 static int run_daemon(struct config *cfg, bool until_drained) {
     struct error err = {0};
     struct daemon d = {.cfg = cfg, .started_ms = clock_monotonic_ms()};
-    sigset_t signals;
-    sigemptyset(&signals);
-    sigaddset(&signals, SIGTERM);
-    sigaddset(&signals, SIGINT);
-    pthread_sigmask(SIG_BLOCK, &signals, NULL); /* before any thread: they inherit the mask */
-    bool started = daemon_start(&d, until_drained, &err);
+    d.watch = watch_start(cfg->shutdown.deadline_ms, &err);
+    bool started = d.watch && daemon_start(&d, until_drained, &err);
     if (started) {
         LOG(LOG_INFO, "started", LOG_S("group_id", cfg->kafka.group_id),
             LOG_S("topic", cfg->kafka.usage_topic), LOG_I("workers", cfg->workers),
             LOG_S("librdkafka", rd_kafka_version_str()));
-        daemon_wait(&d, &signals);
+        daemon_wait(&d);
     } else {
         cli_error("run", error_area_name(err.area), err.text, NULL);
     }
+    if (!d.watch)
+        return cli_exit_code(&err);
     fault_at("main.shutdown");
-    arm_second_signal(&signals);
-    arm_deadline(cfg->shutdown.deadline_ms);
     bool ended = daemon_stop(&d);
     log_progress(&d, "stopped");
     if (!ended) {
         LOG(LOG_ERROR, "deadline_passed", LOG_I("deadline_ms", cfg->shutdown.deadline_ms));
         _exit(EXIT_DEADLINE); /* threads still use everything */
     }
+    watch_end(d.watch);
     return started ? EXIT_OK : cli_exit_code(&err);
 }
 

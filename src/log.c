@@ -1,21 +1,65 @@
 /* SPDX-License-Identifier: MIT */
+/* Nobody who logs may be held up by whoever reads the log. Waiting for room first
+ * wouldn't do: others that write to the same pipe may take it in between. And
+ * O_NONBLOCK on the descriptor as it was handed to us would be set for them as well:
+ * it belongs to the open file, not to the process. So a pipe or a terminal is opened
+ * anew, which gives a file description of our own; a socket is asked a call at a time. */
 #include "log.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "buf.h"
+#include "clock.h"
 
-static int log_fd = STDERR_FILENO;
+#define LINE_MAX_BYTES PIPE_BUF /* a pipe takes that much whole or not at all */
+#define LOCK_TRIES 100 /* of 1 ms: should a write hang after all, it holds up one thread for good, not all   \
+                        */
+
 static enum log_level log_lowest = LOG_INFO;
 static atomic_uint_fast64_t lines_lost;
+static pthread_mutex_t sink_lock = PTHREAD_MUTEX_INITIALIZER;
+/* Under sink_lock. */
+static struct {
+    int fd;
+    bool own; /* opened here, and so ours to close */
+    bool socket;
+    bool wait_for_room;        /* a write could wait: only when poll says that it won't */
+    uint64_t told;             /* of the lost lines */
+    char rest[LINE_MAX_BYTES]; /* of a line that was taken in part: it goes before the next */
+    size_t rest_len;
+} sink = {.fd = STDERR_FILENO};
+
+/* The pipe or terminal behind `fd` by a description of our own that never waits; -1 where that can't be. */
+static int open_anew(int fd, const struct stat *st) {
+    char path[40];
+    if (!S_ISFIFO(st->st_mode) && !(S_ISCHR(st->st_mode) && isatty(fd)))
+        return -1;
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    return open(path, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+}
 
 void log_init(int fd, enum log_level lowest) {
-    log_fd = fd;
+    struct stat st = {0};
     log_lowest = lowest;
+    if (sink.own)
+        close(sink.fd);
+    int own = fstat(fd, &st) == 0 ? open_anew(fd, &st) : -1;
+    sink.own = own >= 0;
+    sink.fd = sink.own ? own : fd;
+    sink.socket = S_ISSOCK(st.st_mode);
+    sink.wait_for_room = !sink.own && !sink.socket;
+    sink.rest_len = 0;
 }
 
 bool log_enabled(enum log_level level) {
@@ -101,7 +145,45 @@ static void append_field(struct buf *b, const struct log_field *f) {
         buf_str(b, "null");
 }
 
-void log_write(enum log_level level, const char *event, const struct log_field *fields) {
+/* How many bytes were taken, without waiting for the reader. */
+static size_t sink_take(const char *data, size_t len) {
+    struct pollfd room = {.fd = sink.fd, .events = POLLOUT};
+    if (sink.wait_for_room && (poll(&room, 1, 0) != 1 || !(room.revents & POLLOUT)))
+        return 0;
+    ssize_t n;
+    do
+        n = sink.socket ? send(sink.fd, data, len, MSG_DONTWAIT | MSG_NOSIGNAL) : write(sink.fd, data, len);
+    while (n < 0 && errno == EINTR);
+    return n > 0 ? (size_t)n : 0;
+}
+
+/* False when nothing of the line was taken; the rest of one that was is kept. */
+static bool sink_put(const char *line, size_t len) {
+    if (sink.rest_len) {
+        size_t taken = sink_take(sink.rest, sink.rest_len);
+        sink.rest_len -= taken;
+        memmove(sink.rest, sink.rest + taken, sink.rest_len);
+        if (sink.rest_len)
+            return false;
+    }
+    size_t taken = sink_take(line, len);
+    if (taken == 0)
+        return false;
+    sink.rest_len = len - taken;
+    memcpy(sink.rest, line + taken, sink.rest_len);
+    return true;
+}
+
+static bool lock_sink(void) {
+    for (int i = 0; i < LOCK_TRIES; i++) {
+        if (pthread_mutex_trylock(&sink_lock) == 0)
+            return true;
+        clock_sleep_ms(1);
+    }
+    return false;
+}
+
+static void begin_line(struct buf *line, enum log_level level, const char *event) {
     static const char *const names[] = {"debug", "info", "warn", "error"};
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
@@ -110,17 +192,50 @@ void log_write(enum log_level level, const char *event, const struct log_field *
     char stamp[40];
     size_t n = strftime(stamp, sizeof stamp, "%Y-%m-%dT%H:%M:%S", &tm);
     stamp[n] = '\0';
-    struct buf line = {0};
-    buf_printf(&line, "{\"ts\":\"%s.%03ldZ\",\"level\":\"%s\",\"event\":\"%s\"", stamp, now.tv_nsec / 1000000,
+    buf_printf(line, "{\"ts\":\"%s.%03ldZ\",\"level\":\"%s\",\"event\":\"%s\"", stamp, now.tv_nsec / 1000000,
                names[level], event);
-    for (; fields->name; fields++)
-        append_field(&line, fields);
-    buf_str(&line, "}\n");
-    ssize_t written;
-    do
-        written = write(log_fd, line.data, line.len);
-    while (written < 0 && errno == EINTR);
-    if (written != (ssize_t)line.len)
+}
+
+/* Says how many lines were lost since that was last said; false when it can't be said either. */
+static bool tell_lost(void) {
+    uint64_t lost = log_lost();
+    if (lost == sink.told)
+        return true;
+    struct buf line = {0};
+    begin_line(&line, LOG_WARN, "log_lines_lost");
+    buf_printf(&line, ",\"lines\":%llu,\"since_start\":%llu}\n", (unsigned long long)(lost - sink.told),
+               (unsigned long long)lost);
+    bool told = sink_put(line.data, line.len);
+    if (told)
+        sink.told = lost;
+    buf_free(&line);
+    return told;
+}
+
+static void write_line(const struct buf *line) {
+    bool written = false;
+    if (lock_sink()) {
+        written = tell_lost() && sink_put(line->data, line->len);
+        pthread_mutex_unlock(&sink_lock);
+    }
+    if (!written)
         atomic_fetch_add(&lines_lost, 1);
+}
+
+void log_write(enum log_level level, const char *event, const struct log_field *fields) {
+    static const char cut[] = ",\"cut\":true", end[] = "}\n";
+    struct buf line = {0};
+    begin_line(&line, level, event);
+    for (; fields->name; fields++) {
+        size_t before = line.len;
+        append_field(&line, fields);
+        if (line.len + sizeof cut + sizeof end > LINE_MAX_BYTES) {
+            line.len = before;
+            buf_str(&line, cut);
+            break;
+        }
+    }
+    buf_str(&line, end);
+    write_line(&line);
     buf_free(&line);
 }

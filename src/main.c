@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include <fcntl.h>
 #include <hiredis/hiredis.h>
 #include <jansson.h>
 #include <librdkafka/rdkafka.h>
@@ -74,7 +75,17 @@ static int finish(const char *name, int code) {
     return EXIT_INTERNAL;
 }
 
+/* A standard stream that is closed would be the number of the next connection: log lines would go to a
+ * database. It's taken by what can't be used in its direction, so that using it fails as it would have. */
+static void hold_standard_streams(void) {
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
+        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) != fd)
+            _exit(EXIT_INTERNAL);
+    }
+}
+
 int main(int argc, char **argv) {
+    hold_standard_streams();
     signal(SIGPIPE, SIG_IGN);
     srandom((unsigned)getpid() ^ (unsigned)time(NULL)); /* jitter: processes must differ */
     json_set_alloc_funcs(mem_alloc, free);              /* out of memory must not look like malformed JSON */
