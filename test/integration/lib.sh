@@ -86,7 +86,7 @@ empty_database() {
 begin() {
     name=$1
     if [ -z "${KAFKA_BROKERS:-}" ] || [ -z "${MYSQL_PORT:-}" ] || [ -z "${REDIS_PORT:-}" ]; then
-        exec sh "$root/scripts/with-stack.sh" -- sh "$root/test/integration/$name.sh"
+        exec sh "$root/scripts/with-stack.sh" -- sh "$0"
     fi
     pids=
     usage_topic=
