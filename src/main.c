@@ -86,7 +86,8 @@ static void hold_standard_streams(void) {
 
 int main(int argc, char **argv) {
     hold_standard_streams();
-    signal(SIGPIPE, SIG_IGN);
+    signal(SIGPIPE, SIG_IGN); /* a reader that went away and a file at its limit are errors like others */
+    signal(SIGXFSZ, SIG_IGN);
     srandom((unsigned)getpid() ^ (unsigned)time(NULL)); /* jitter: processes must differ */
     json_set_alloc_funcs(mem_alloc, free);              /* out of memory must not look like malformed JSON */
     json_object_seed(0);                                /* before threads */
