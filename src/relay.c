@@ -209,6 +209,7 @@ static void produce(struct relay *r, struct flight *f) {
         code =
             rd_kafka_producev(r->producer, RD_KAFKA_V_TOPIC(r->cfg->kafka.notification_topic),
                               RD_KAFKA_V_KEY(key.data, key.len), RD_KAFKA_V_VALUE(value.data, value.len),
+                              RD_KAFKA_V_TIMESTAMP(f->row->created_at_ms),
                               RD_KAFKA_V_MSGFLAGS(RD_KAFKA_MSG_F_COPY), RD_KAFKA_V_OPAQUE(f), RD_KAFKA_V_END);
         if (code == RD_KAFKA_RESP_ERR__QUEUE_FULL)
             rd_kafka_poll(r->producer, 50);
