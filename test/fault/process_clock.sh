@@ -23,12 +23,16 @@ ahead_by() {
 grown() {
     [ "$(ledger_end)" -gt "$1" ]
 }
+labels='events later'
 # step HOURS: and afterwards both settle on.
 step() {
     hours "$1" >"$work/clock.new"
     mv "$work/clock.new" "$work/clock"
     await "the clock is $1 hours ahead" 60 ahead_by "$1"
-    await 'more is settled' 60 grown $(($(ledger_end) + 500))
+    step_from=$(ledger_end)
+    simulate "after$1" --families 300 --rate 2000 --count 500 --seed "$((seed + 50 + $1))"
+    labels="$labels after$1"
+    await 'more is settled' 60 grown "$step_from"
 }
 
 simulate seeding --seed-db --families 300
@@ -41,7 +45,7 @@ both_read() {
     opened "$work/stepped.log" && opened "$work/steady.log"
 }
 await 'both read' 60 both_read
-simulate_on events --families 300 --rate 1000 --duration 12s --seed "$seed"
+simulate_on events --families 300 --rate 1000 --duration 8s --seed "$seed"
 events=$launched
 await 'some is settled' 60 grown 500
 for to in 5 -3 26 0 -7; do
@@ -63,7 +67,8 @@ sleep 1
 kill -s TERM "$stepped" "$steady"
 ended 'the stepped daemon' "$stepped" 0
 ended 'the steady daemon' "$steady" 0
-settled_all events later
+# shellcheck disable=SC2086 # a list of words
+settled_all $labels
 for label in stepped steady; do
     [ "$(figure "$work/$label.log" stopped settled)" -gt 0 ] || die "the $label one settled nothing"
 done
