@@ -23,8 +23,8 @@
 #include "clock.h"
 
 #define LINE_MAX_BYTES PIPE_BUF /* a pipe takes that much whole or not at all */
-#define LOCK_TRIES 100 /* of 1 ms: should a write hang after all, it holds up one thread for good, not all   \
-                        */
+/* Of 1 ms: should a write hang after all, it holds up one thread for good, not all. */
+#define LOCK_TRIES 100
 
 static enum log_level log_lowest = LOG_INFO;
 static atomic_uint_fast64_t lines_lost;

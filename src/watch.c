@@ -118,7 +118,7 @@ void watch_end(struct watch *w) {
     pthread_mutex_lock(&w->lock);
     w->over = true;
     pthread_mutex_unlock(&w->lock);
-    pthread_kill(w->thread, SIGTERM); /* it waits for one */
+    pthread_kill(w->thread, SIGINT); /* it waits for one */
     pthread_join(w->thread, NULL);
     watch_free(w);
 }
