@@ -442,12 +442,10 @@ static bool write_quotas(struct settle *s, const struct attempt *a, bool *valid,
            (!*valid || (make_customers(s, a, err) && write_customers(s, a, valid, err)));
 }
 
-/* After a mismatch: which families' figures differ. Marks all of them where none does any more. */
-static bool find_differing(struct settle *s, struct attempt *a, struct error *err) {
+/* Marks the families whose rows aren't what was decided on; sets `*any` when there are some. */
+static bool find_differing_families(struct settle *s, struct attempt *a, bool *any, struct error *err) {
     struct buf sql = {0};
     struct db_rows rows;
-    bool any = false;
-    size_t i = 0;
     buf_str(
         &sql,
         "SELECT family_id, quota_month, total_quota_bytes, used_bytes FROM family_quota WHERE (family_id, quota_month) IN ");
@@ -459,23 +457,30 @@ static bool find_differing(struct settle *s, struct attempt *a, struct error *er
         buf_char(&sql, ')');
     }
     buf_str(&sql, ") ORDER BY family_id, quota_month");
-    bool ok = db_query(s->db, &sql, &rows, err);
-    for (bool more = ok && db_next(&rows); ok && i < a->family_count; i++) {
+    bool ok = db_query(s->db, &sql, &rows, err), more = ok && db_next(&rows);
+    buf_free(&sql);
+    for (size_t i = 0; ok && i < a->family_count; i++) {
         const struct family_row *r = &a->families[i];
-        bool same = more && db_i64(&rows, 0, -1) == r->family && period_date_month(rows.row[1]) == r->month;
-        if (!same || db_i64(&rows, 2, -1) != r->total || db_i64(&rows, 3, -1) != r->base) {
+        bool there = more && db_i64(&rows, 0, -1) == r->family && period_date_month(rows.row[1]) == r->month;
+        if (!there || db_i64(&rows, 2, -1) != r->total || db_i64(&rows, 3, -1) != r->base) {
             LOG(LOG_DEBUG, "family_differs", LOG_I("family_id", r->family), LOG_I("month", r->month),
                 LOG_I("decided_on_total", r->total), LOG_I("decided_on_used", r->base),
-                LOG_I("total", same ? db_i64(&rows, 2, -1) : -1),
-                LOG_I("used", same ? db_i64(&rows, 3, -1) : -1));
+                LOG_I("total", there ? db_i64(&rows, 2, -1) : -1),
+                LOG_I("used", there ? db_i64(&rows, 3, -1) : -1));
             a->b->groups[r->group].dirty = true;
-            any = true;
+            *any = true;
         }
-        if (same)
+        if (there)
             more = db_next(&rows);
     }
     db_rows_free(&rows);
-    buf_reset(&sql);
+    return ok;
+}
+
+/* The same by the customers' rows; a customer without one has used nothing. */
+static bool find_differing_customers(struct settle *s, struct attempt *a, bool *any, struct error *err) {
+    struct buf sql = {0};
+    struct db_rows rows;
     buf_str(&sql, "SELECT family_id, customer_id, quota_month, monthly_used_bytes FROM customer_quota WHERE "
                   "(family_id, customer_id, quota_month) IN ");
     for (size_t k = 0; k < a->customer_count; k++) {
@@ -484,27 +489,34 @@ static bool find_differing(struct settle *s, struct attempt *a, struct error *er
         buf_char(&sql, ')');
     }
     buf_str(&sql, ") ORDER BY family_id, customer_id, quota_month");
-    ok = ok && db_query(s->db, &sql, &rows, err);
-    i = 0;
-    for (bool more = ok && db_next(&rows); ok && i < a->customer_count; i++) {
+    bool ok = db_query(s->db, &sql, &rows, err), more = ok && db_next(&rows);
+    buf_free(&sql);
+    for (size_t i = 0; ok && i < a->customer_count; i++) {
         const struct customer_row *r = &a->customers[i];
-        bool same = more && db_i64(&rows, 0, -1) == r->family && db_i64(&rows, 1, -1) == r->customer &&
-                    period_date_month(rows.row[2]) == r->month;
-        if (same ? db_i64(&rows, 3, -1) != r->base : r->base != 0) {
+        bool there = more && db_i64(&rows, 0, -1) == r->family && db_i64(&rows, 1, -1) == r->customer &&
+                     period_date_month(rows.row[2]) == r->month;
+        if ((there ? db_i64(&rows, 3, -1) : 0) != r->base) {
             LOG(LOG_DEBUG, "customer_differs", LOG_I("family_id", r->family),
                 LOG_I("customer_id", r->customer), LOG_I("month", r->month),
-                LOG_I("decided_on_used", r->base), LOG_I("used", same ? db_i64(&rows, 3, -1) : 0));
+                LOG_I("decided_on_used", r->base), LOG_I("used", there ? db_i64(&rows, 3, -1) : 0));
             a->b->groups[r->group].dirty = true;
-            any = true;
+            *any = true;
         }
-        if (same)
+        if (there)
             more = db_next(&rows);
     }
     db_rows_free(&rows);
-    buf_free(&sql);
-    for (i = 0; ok && !any && i < a->family_count; i++)
-        a->b->groups[a->families[i].group].dirty = true;
     return ok;
+}
+
+/* After a mismatch: whose figures differ. Marks all families where none does any more. */
+static bool find_differing(struct settle *s, struct attempt *a, struct error *err) {
+    bool any = false;
+    if (!find_differing_families(s, a, &any, err) || !find_differing_customers(s, a, &any, err))
+        return false;
+    for (size_t i = 0; !any && i < a->family_count; i++)
+        a->b->groups[a->families[i].group].dirty = true;
+    return true;
 }
 
 /* After an id turned out to be known: sorts the known ones out, and voids what was decided with them. */
