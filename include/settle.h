@@ -34,7 +34,7 @@ struct settle {
     int64_t lease_owner;             /* this start of the process: rows are born leased to it */
     struct seen told;                /* alerts seen in alert_state; cleared on assignment */
     int32_t closed_before;           /* usage_floor, as last read */
-    bool maybe_committed;            /* the last COMMIT's reply was lost */
+    bool maybe_committed;            /* the last COMMIT wasn't acknowledged */
     struct outbox_list born;         /* rows of the last commit, in event order; the caller takes them */
 };
 

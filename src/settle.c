@@ -595,7 +595,7 @@ static enum settle_result transact(struct settle *s, struct attempt *a, struct e
     if (!dlt_write(s->dlt, a->b, true, err))
         return give_up(s, err);
     if (!db_exec_text(s->db, "COMMIT", NULL, err)) {
-        s->maybe_committed = err->effect == ERROR_UNKNOWN;
+        s->maybe_committed = true; /* whatever the code: the ledger knows better */
         return give_up(s, err);
     }
     return SETTLE_DONE;
