@@ -565,8 +565,10 @@ static enum settle_result transact(struct settle *s, struct attempt *a, struct e
     if (!db_ensure(s->db, err) || !start(s, err))
         return SETTLE_FAILED;
     enum ledger_step step = ledger_advance(s->db, s->cfg, a->b, err);
-    if (step == LEDGER_FAILED)
-        return give_up(s, err);
+    if (step == LEDGER_FAILED) { /* it holds nothing of any event's: a refusal here is no event's fault */
+        give_up(s, err);
+        return SETTLE_FAILED;
+    }
     if (step != LEDGER_ADVANCED) {
         db_rollback(s->db);
         return step == LEDGER_COMMITTED ? already_committed(s, a->b) : SETTLE_FENCED;
