@@ -66,5 +66,7 @@ void db_quote(struct db *db, struct buf *sql, const char *text, size_t len);
 
 /* Deadlock or lock wait: the transaction as a whole may simply be tried again. */
 bool db_error_is_lock(const struct error *err);
+/* The latter: somebody holds rows for longer than a statement waits. */
+bool db_error_is_lock_wait(const struct error *err);
 
 #endif

@@ -97,6 +97,10 @@ bool db_error_is_lock(const struct error *err) {
            (err->code == CODE_DEADLOCK || err->code == CODE_LOCK_WAIT || err->code == 1020);
 }
 
+bool db_error_is_lock_wait(const struct error *err) {
+    return err->area == ERROR_MYSQL && err->code == CODE_LOCK_WAIT;
+}
+
 struct db *db_new(const struct config *cfg, enum db_isolation isolation) {
     struct db *db = mem_zero(1, sizeof *db);
     db->cfg = cfg;

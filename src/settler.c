@@ -44,10 +44,13 @@ static void report_failure(struct settler *s, const struct error *err) {
     LOG(err->action == ERROR_STOP ? LOG_ERROR : LOG_WARN, "settlement_waiting", LOG_E(err));
 }
 
-/* Waits before the next try, in steps short enough to notice that it's over. */
+/* Waits before the next try, in steps short enough to notice that it's over. A deadlock is over as soon as
+ * it's noticed; one that waited for a lock in vain has waited for long, and somebody should know. */
 static void wait_before_retry(struct settler *s, const struct error *err) {
     if (db_error_is_lock(err)) {
         atomic_fetch_add(&s->stats->lock_retries, 1);
+        if (db_error_is_lock_wait(err))
+            report_failure(s, err);
         clock_sleep_ms(1 + (int64_t)random() % 20);
         return;
     }
