@@ -45,7 +45,8 @@ static const struct {
     {2055, ERROR_RETRY, ERROR_UNKNOWN, true},
     {CR_COMMANDS_OUT_OF_SYNC, ERROR_RETRY, ERROR_UNKNOWN, true},
     {1040, ERROR_RETRY, ERROR_NOT_DONE, true}, /* too many connections */
-    {1203, ERROR_RETRY, ERROR_NOT_DONE, true}, /* too many for this user */
+    {1203, ERROR_RETRY, ERROR_NOT_DONE, true}, /* too many for this user, by the server's limit */
+    {1226, ERROR_RETRY, ERROR_NOT_DONE, true}, /* and by the account's */
     {1053, ERROR_RETRY, ERROR_UNKNOWN, true},  /* shutting down */
     {1077, ERROR_RETRY, ERROR_UNKNOWN, true},
     {1079, ERROR_RETRY, ERROR_UNKNOWN, true},
