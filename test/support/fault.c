@@ -15,7 +15,7 @@
 
 #define LINE 64 /* of the counts' file */
 #define POINTS 256
-#define PLANS 16
+#define PLANS 64
 
 /* What the environment asks for. */
 struct plan {
