@@ -29,11 +29,11 @@ mysql_begin() {
     # a sanitizer's build has the fault points too
     grep -q TALLYD_FAULT_LOG "$tallyd" || tallyd=$root/build-fault/tallyd
     [ -x "$tallyd" ] || die "$tallyd isn't built: make faults"
-    mysql_configure
+    mysql_configure ''
     simulate seeding --seed-db --families "$families"
 }
 
-# mysql_configure [SECTIONS]: short patience, and every wait is told.
+# mysql_configure SECTIONS: more of the configuration, or none; short patience, and every wait is told.
 mysql_configure() {
     configure "$work/config.yaml" "workers: ${workers:-2}${1:+
 $1}"
@@ -54,12 +54,13 @@ daemon() {
 
 # daemon_faulty LABEL FAULTS: one with fault points; each that fires is a line in $work/LABEL.fired.
 daemon_faulty() {
+    : >"$work/$1.fired"
     daemon "$1" env TALLYD_FAULT="$2" TALLYD_FAULT_LOG="$work/$1.fired"
 }
 
 # fired PATTERN: how many lines of the fault log match.
 fired() {
-    cat "$work/$daemon_label.fired" 2>/dev/null | grep -c "$1" || :
+    grep -c "$1" "$work/$daemon_label.fired" || :
 }
 
 fired_once() {
@@ -86,9 +87,9 @@ server_pid() {
     cat "$TALLYD_TEST_DIR/mysql/pid"
 }
 
-# sessions [CONDITION]: ids of the daemons' connections.
+# The ids of the daemons' connections.
 sessions() {
-    admin "SELECT id FROM information_schema.processlist WHERE user = 'tallyd_run' AND ${1:-1}"
+    admin "SELECT id FROM information_schema.processlist WHERE user = 'tallyd_run'"
 }
 
 # status_of NAME: one of the server's counters.
@@ -115,7 +116,7 @@ traffic() {
     simulate_on "$traffic_label" --families "$families" --rate "$rate" --duration 1h --seed "$seed" "$@"
     events=$launched
     mark
-    flows_on
+    flows_on 200
 }
 
 # What the daemon says is looked for from here on.
@@ -140,9 +141,9 @@ settled_past() {
     [ "$(ledger_end)" -ge "$1" ]
 }
 
-# flows_on [N]: N more records are settled.
+# flows_on N: N more records are settled.
 flows_on() {
-    await 'settling goes on' 60 settled_past $(($(ledger_end) + ${1:-200}))
+    await 'settling goes on' 60 settled_past $(($(ledger_end) + $1))
 }
 
 traffic_ends() {

@@ -25,7 +25,7 @@ all_fired() {
     [ "$(fired '^settler.commit .* fail')" -ge "$times" ] && [ "$(fired '^settler.commit .* after')" -ge "$times" ]
 }
 await 'all COMMITs have lost their reply' 60 all_fired
-flows_on
+flows_on 200
 quiet
 daemon_ends
 assert_eq 'fenced' 0 "$(figure "$log" stopped fenced)"
@@ -39,7 +39,7 @@ launch forwarder socat "TCP-LISTEN:$port,bind=127.0.0.1,fork,reuseaddr" "TCP:127
 forwarder=$launched
 timeout_ms=30000
 lock_wait_timeout_ms=20000 # COMMITs wait for as long, too
-mysql_configure
+mysql_configure ''
 sed -i "s/^  port: $MYSQL_PORT\$/  port: $port/" "$work/config.yaml"
 daemon forwarded
 traffic forwarded

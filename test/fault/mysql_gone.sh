@@ -27,7 +27,7 @@ BEGIN NOT ATOMIC
     SELECT @kills;
 END //" >"$work/kills"
 await 'the log tells of lost connections' 20 said settlement_waiting '"error_code":\(2006\|2013\|1927\)'
-flows_on
+flows_on 200
 quiet
 told 'gone away, killed' "$(cat "$work/kills") connections of settlers, workers and relay killed," \
     "$(said_since | grep -c '_waiting"') waits told"
@@ -83,7 +83,7 @@ kill_all_and_look() {
 await 'there are too many connections' 30 kill_all_and_look
 crowd_leaves
 refused=$(status_of Connection_errors_max_connections)
-flows_on
+flows_on 200
 quiet
 told 'too many connections (1040)' "$refused connections refused, $(said_since | grep -c '"error_code":1040') times told"
 
@@ -97,7 +97,7 @@ kill_and_look() {
 }
 await 'there are too many for this user' 30 kill_and_look
 admin "ALTER USER tallyd_run@'%' WITH MAX_USER_CONNECTIONS 0"
-flows_on
+flows_on 200
 quiet
 told "too many connections of this user ($(said_since | grep -o '"error_code":1\(226\|203\)' | head -n 1 | cut -d : -f 2))" \
     "$(said_since | grep -c '"error_code":\(1226\|1203\)') times told"
@@ -108,7 +108,7 @@ traffic restarted
 server stop-one
 server start-one
 await 'the log tells of it' 20 said settlement_waiting '"error_code":20'
-flows_on
+flows_on 200
 quiet
 told 'gone away, restarted' "$(said_since | grep -c '_waiting"') waits told"
 
@@ -118,7 +118,7 @@ while [ "$crashes" -lt 3 ]; do
     server stop-one KILL
     server start-one
     crashes=$((crashes + 1))
-    flows_on
+    flows_on 200
 done
 said settlement_waiting '"error_code":20' || die 'the log tells nothing of it'
 quiet

@@ -24,7 +24,7 @@ jq -n --argjson n "$ids" --argjson all "$count" '{failed: 0, acked: {total: $all
 labels=shared
 before=$(deadlocks)
 workers=1
-mysql_configure
+mysql_configure ''
 daemon one
 one=$daemon
 daemon two
@@ -101,7 +101,7 @@ others_done() {
 }
 
 workers=2
-mysql_configure
+mysql_configure ''
 daemon_faulty tallyd 'settler.update_consumer_ledger@4:fail=1213;settler.insert_usage_record@9:fail=1213;settler.insert_usage_block@12:after=1205;settler.insert_family_quota@15:after=1213;settler.insert_customer_quota@30:fail=1205;settler.insert_alert_state@5:after=1213;settler.insert_usage_event_outbox@6:after=1213;settler.commit@40:fail=1213'
 traffic deadlocked
 before=$(deadlocks)
@@ -114,7 +114,7 @@ all_pointed() {
     [ "$(fired .)" -ge 8 ]
 }
 await 'all fault points have fired' 60 all_pointed
-flows_on
+flows_on 200
 quiet
 told 'deadlock (1213)' "$ours of tallyd's transactions ended by the server, $theirs of the other one's; 8 errors by fault points"
 
@@ -127,7 +127,7 @@ pids="$pids $holder"
 await 'the log tells of the wait' 20 said settlement_waiting '"error_code":1205'
 wait "$holder"
 waits=$(said_since | grep -c '"error_code":1205')
-flows_on
+flows_on 200
 quiet
 told 'lock wait (1205)' "all families' rows held for 4 s, told $waits times"
 
@@ -137,7 +137,7 @@ traffic totals
 admin "CALL repeat_calls('CALL change_total()', ${WRITES:-60})"
 changed=$(others_done)
 [ "$changed" -gt 0 ] || die 'no total was changed'
-flows_on
+flows_on 200
 quiet
 told 'totals changed by another writer' "$changed changes"
 
@@ -145,7 +145,7 @@ traffic touched
 admin "CALL repeat_calls('CALL settle_behind()', ${WRITES:-60})"
 foreign=$(others_done)
 [ "$foreign" -gt 0 ] || die 'nobody else settled anything'
-flows_on
+flows_on 200
 quiet
 daemon_ends
 [ "$(figure "$log" stopped came_back)" -gt 0 ] || die 'no settlement noticed anything'
