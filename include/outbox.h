@@ -46,12 +46,13 @@ bool outbox_first_pending(struct db *db, const int64_t *families, size_t n, int6
 bool outbox_claim(struct db *db, const struct config *cfg, int64_t owner, size_t limit,
                   struct outbox_list *out, bool *busy, struct error *err) __attribute__((warn_unused_result));
 
-/* Marks rows SENT, those only whose lease the owner still holds; `marked` counts them. */
-bool outbox_mark_sent(struct db *db, int64_t owner, const int64_t *ids, size_t n, int64_t *marked,
-                      struct error *err) __attribute__((warn_unused_result));
-/* Ends a row for good, with its error. */
-bool outbox_mark_failed(struct db *db, int64_t owner, int64_t id, const char *why, struct error *err)
-    __attribute__((warn_unused_result));
+/* Marks rows SENT, those only whose lease the owner still holds, and that are these events' still: in a
+ * database put back to an older state an id may be another one's by now. `marked` counts them. */
+bool outbox_mark_sent(struct db *db, int64_t owner, const int64_t *ids, const char *const *event_ids,
+                      size_t n, int64_t *marked, struct error *err) __attribute__((warn_unused_result));
+/* Ends such a row for good, with its error. */
+bool outbox_mark_failed(struct db *db, int64_t owner, int64_t id, const char *event_id, const char *why,
+                        struct error *err) __attribute__((warn_unused_result));
 /* Gives the rows' leases up; with `retry_in_ms` > 0 they are due again only after it. `count_try`: it was a
  * try that failed for a reason of the row's own; `why` (may be NULL) is recorded. */
 bool outbox_release(struct db *db, int64_t owner, const int64_t *ids, size_t n, int64_t retry_in_ms,

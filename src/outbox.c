@@ -157,31 +157,45 @@ bool outbox_claim(struct db *db, const struct config *cfg, int64_t owner, size_t
 
 #define HELD " AND status = 'PUBLISH_PENDING' AND lease_owner = %lld AND lease_until > UTC_TIMESTAMP(3)"
 
-bool outbox_mark_sent(struct db *db, int64_t owner, const int64_t *ids, size_t n, int64_t *marked,
-                      struct error *err) {
+static void append_event_ids(struct db *db, struct buf *sql, const char *const *event_ids, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        buf_char(sql, i ? ',' : '(');
+        db_quote(db, sql, event_ids[i], strlen(event_ids[i]));
+    }
+    buf_char(sql, ')');
+}
+
+/* By the primary key, like every other statement that locks these rows. */
+#define UPDATE_BY_ID "UPDATE usage_event_outbox FORCE INDEX (PRIMARY) SET "
+
+bool outbox_mark_sent(struct db *db, int64_t owner, const int64_t *ids, const char *const *event_ids,
+                      size_t n, int64_t *marked, struct error *err) {
     *marked = 0;
     if (n == 0)
         return true;
     struct buf sql = {0};
-    buf_str(
-        &sql,
-        "UPDATE usage_event_outbox SET status = 'SENT', sent_at = UTC_TIMESTAMP(3), lease_owner = NULL, lease_until = NULL, "
-        "next_retry_at = NULL, last_error = NULL WHERE outbox_id IN ");
+    buf_str(&sql, UPDATE_BY_ID
+            "status = 'SENT', sent_at = UTC_TIMESTAMP(3), lease_owner = NULL, lease_until = NULL, "
+            "next_retry_at = NULL, last_error = NULL WHERE outbox_id IN ");
     append_ids(&sql, ids, n);
+    buf_str(&sql, " AND event_id IN ");
+    append_event_ids(db, &sql, event_ids, n);
     buf_printf(&sql, HELD, (long long)owner);
     bool ok = db_exec(db, &sql, marked, err);
     buf_free(&sql);
     return ok;
 }
 
-bool outbox_mark_failed(struct db *db, int64_t owner, int64_t id, const char *why, struct error *err) {
+bool outbox_mark_failed(struct db *db, int64_t owner, int64_t id, const char *event_id, const char *why,
+                        struct error *err) {
     struct buf sql = {0};
-    buf_str(
-        &sql,
-        "UPDATE usage_event_outbox SET status = 'FAILED', retry_count = retry_count + 1, lease_owner = NULL, lease_until = NULL, "
-        "next_retry_at = NULL, last_error = ");
+    buf_str(&sql, UPDATE_BY_ID
+            "status = 'FAILED', retry_count = retry_count + 1, lease_owner = NULL, lease_until = NULL, "
+            "next_retry_at = NULL, last_error = ");
     db_quote(db, &sql, why, strlen(why));
-    buf_printf(&sql, " WHERE outbox_id = %lld" HELD, (long long)id, (long long)owner);
+    buf_printf(&sql, " WHERE outbox_id = %lld AND event_id IN ", (long long)id);
+    append_event_ids(db, &sql, &event_id, 1);
+    buf_printf(&sql, HELD, (long long)owner);
     bool ok = db_exec(db, &sql, NULL, err);
     buf_free(&sql);
     return ok;
@@ -231,11 +245,7 @@ bool outbox_find_held(struct db *db, int64_t owner, const char *const *event_ids
             "SELECT outbox_id, family_id, event_id, payload_json, created_at, retry_count, "
             "TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(3), lease_until) DIV 1000 FROM usage_event_outbox "
             "WHERE event_id IN ");
-    for (size_t i = 0; i < n; i++) {
-        buf_char(&sql, i ? ',' : '(');
-        db_quote(db, &sql, event_ids[i], strlen(event_ids[i]));
-    }
-    buf_char(&sql, ')');
+    append_event_ids(db, &sql, event_ids, n);
     buf_printf(&sql, HELD, (long long)owner);
     buf_str(&sql, " ORDER BY outbox_id");
     bool ok = db_query(db, &sql, &rows, err);

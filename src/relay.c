@@ -224,18 +224,22 @@ static void produce(struct relay *r, struct flight *f) {
 
 static bool mark_sent(struct relay *r, const struct flight *flights, size_t n, struct error *err) {
     int64_t *ids = mem_alloc(n * sizeof *ids), marked = 0;
+    const char **event_ids = mem_alloc(n * sizeof *event_ids);
     size_t sent = 0;
     for (size_t i = 0; i < n; i++) {
-        if (flights[i].result == RD_KAFKA_RESP_ERR_NO_ERROR)
-            ids[sent++] = flights[i].row->outbox_id;
+        if (flights[i].result != RD_KAFKA_RESP_ERR_NO_ERROR)
+            continue;
+        ids[sent] = flights[i].row->outbox_id;
+        event_ids[sent++] = flights[i].row->event_id;
     }
-    bool ok = sent == 0 || outbox_mark_sent(r->db, r->owner, ids, sent, &marked, err);
+    bool ok = sent == 0 || outbox_mark_sent(r->db, r->owner, ids, event_ids, sent, &marked, err);
     if (ok && marked < (int64_t)sent)
         LOG(LOG_WARN, "outbox_lease_lost", LOG_I("rows", (int64_t)sent - marked));
     fault_at("relay.marked");
     if (ok)
         atomic_fetch_add(&r->stats->published, marked);
     free(ids);
+    free(event_ids);
     return ok;
 }
 
@@ -277,7 +281,7 @@ static bool handle_refusal(struct relay *r, const struct flight *f, struct error
         LOG(LOG_ERROR, "notification_failed", LOG_I("outbox_id", f->row->outbox_id),
             LOG_I("family_id", f->row->family_id), LOG_S("event_id", f->row->event_id), LOG_E(&why));
         atomic_fetch_add(&r->stats->publish_failed, 1);
-        return outbox_mark_failed(r->db, r->owner, f->row->outbox_id, why.text, db_err);
+        return outbox_mark_failed(r->db, r->owner, f->row->outbox_id, f->row->event_id, why.text, db_err);
     }
     return outbox_release(r->db, r->owner, &f->row->outbox_id, 1, RETRY_AFTER_OUTAGE_MS, true, why.text,
                           db_err);

@@ -237,12 +237,30 @@ static void put_all_kinds(void) {
 }
 
 static const int64_t asked[] = {1, 2, 3, 4, 5, 6, 7};
+static const char *const asked_events[] = {"e1", "e2", "e3", "e4", "e5", "e6", "e7"};
+
+/* The database was put back to an older state, and gave the id to another event since. */
+START_TEST(marked_only_while_the_id_is_the_events) {
+    struct error err = {0};
+    const int64_t ids[] = {1, 2};
+    const char *const events[] = {"older", "e2"};
+    int64_t marked = -1;
+    put_mine(1, 1);
+    put_mine(2, 2);
+    ck_assert_msg(outbox_mark_sent(db, ME, ids, events, 2, &marked, &err), "%s", err.text);
+    ck_assert_int_eq(marked, 1);
+    ck_assert_msg(outbox_mark_failed(db, ME, 1, "older", "too large", &err), "%s", err.text);
+    stores_expect(db, "SELECT outbox_id, status FROM usage_event_outbox ORDER BY 1", 2,
+                  "1|PUBLISH_PENDING\n2|SENT\n");
+}
+END_TEST
 
 START_TEST(sent_only_while_the_lease_holds) {
     struct error err = {0};
     int64_t marked = -1;
     put_all_kinds();
-    ck_assert_msg(outbox_mark_sent(db, ME, asked, TESTING_LENGTH(asked), &marked, &err), "%s", err.text);
+    ck_assert_msg(outbox_mark_sent(db, ME, asked, asked_events, TESTING_LENGTH(asked), &marked, &err), "%s",
+                  err.text);
     ck_assert_int_eq(marked, 2);
     stores_expect(
         db, STATES, 5,
@@ -252,7 +270,7 @@ START_TEST(sent_only_while_the_lease_holds) {
         db,
         "SELECT COUNT(*) FROM usage_event_outbox WHERE status = 'SENT' AND lease_until IS NULL AND next_retry_at IS NULL",
         1, "2\n");
-    ck_assert(outbox_mark_sent(db, ME, asked, TESTING_LENGTH(asked), &marked, &err));
+    ck_assert(outbox_mark_sent(db, ME, asked, asked_events, TESTING_LENGTH(asked), &marked, &err));
     ck_assert_int_eq(marked, 0);
 }
 END_TEST
@@ -261,7 +279,8 @@ START_TEST(failed_only_while_the_lease_holds) {
     struct error err = {0};
     put_all_kinds();
     for (size_t i = 0; i < TESTING_LENGTH(asked) - 1; i++)
-        ck_assert_msg(outbox_mark_failed(db, ME, asked[i], "it's \"too\" large \\", &err), "%s", err.text);
+        ck_assert_msg(outbox_mark_failed(db, ME, asked[i], asked_events[i], "it's \"too\" large \\", &err),
+                      "%s", err.text);
     stores_expect(
         db, STATES, 5,
         "1|FAILED|NULL|0|1\n2|PUBLISH_PENDING|1|0|0\n3|PUBLISH_PENDING|99|0|0\n4|PUBLISH_PENDING|NULL|0|0\n5|SENT|99|0|0\n"
@@ -278,7 +297,7 @@ START_TEST(long_errors_are_kept) {
     memset(why, 'x', sizeof why);
     why[sizeof why - 1] = '\0';
     put_mine(1, 1);
-    ck_assert_msg(outbox_mark_failed(db, ME, 1, why, &err), "%s", err.text);
+    ck_assert_msg(outbox_mark_failed(db, ME, 1, "e1", why, &err), "%s", err.text);
     stores_expect(db, "SELECT status, LENGTH(last_error) FROM usage_event_outbox", 2, "FAILED|511\n");
 }
 END_TEST
@@ -422,6 +441,7 @@ static Suite *suite(void) {
     tcase_add_test(tc, one_sweeps_at_a_time);
     tcase_add_test(tc, only_the_first_of_a_family_is_claimed);
     tcase_add_test(tc, locked_rows_are_passed_over);
+    tcase_add_test(tc, marked_only_while_the_id_is_the_events);
     tcase_add_test(tc, locked_rows_hold_their_family_back);
     tcase_add_test(tc, claiming_without_a_connection);
     tcase_add_test(tc, sent_only_while_the_lease_holds);
