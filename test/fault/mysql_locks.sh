@@ -24,12 +24,33 @@ jq -n --argjson n "$ids" --argjson all "$count" '{failed: 0, acked: {total: $all
 labels=shared
 before=$(deadlocks)
 workers=1
-mysql_configure ''
+timeout_ms=30000
+lock_wait_timeout_ms=20000 # what waits must be let through, or end by a deadlock
+mysql_configure 'batch:
+  max_records: 100'
 daemon one
 one=$daemon
 daemon two
 two=$daemon
+# A gate: one of the middle rows is held again and again, so that both processes stand in the middle of theirs when it opens.
+admin "
+DELIMITER //
+BEGIN NOT ATOMIC
+    DECLARE n INT DEFAULT ${GATES:-20};
+    DECLARE f BIGINT DEFAULT (SELECT family_id FROM family ORDER BY family_id LIMIT 1 OFFSET 30);
+    WHILE n > 0 DO
+        START TRANSACTION;
+        SELECT COUNT(*) INTO @held FROM (SELECT 1 FROM family_quota WHERE family_id = f FOR UPDATE) x;
+        DO SLEEP(0.3);
+        COMMIT;
+        DO SLEEP(0.02);
+        SET n = n - 1;
+    END WHILE;
+END //" &
+gate=$!
+pids="$pids $gate"
 kcat -P -q -b "$KAFKA_BROKERS" -t "$usage_topic" -K '|' -l "$work/shared"
+wait "$gate" || die 'the gate failed'
 rest
 kill -s TERM "$one" "$two"
 ended one "$one" 0
@@ -101,6 +122,8 @@ others_done() {
 }
 
 workers=2
+timeout_ms=3000
+lock_wait_timeout_ms=1000
 mysql_configure ''
 daemon_faulty tallyd 'settler.update_consumer_ledger@4:fail=1213;settler.insert_usage_record@9:fail=1213;settler.insert_usage_block@12:after=1205;settler.insert_family_quota@15:after=1213;settler.insert_customer_quota@30:fail=1205;settler.insert_alert_state@5:after=1213;settler.insert_usage_event_outbox@6:after=1213;settler.commit@40:fail=1213'
 traffic deadlocked
