@@ -23,20 +23,19 @@ dump() {
         --skip-lock-tables --no-tablespaces --routines "$MYSQL_DATABASE" >"$1"
 }
 
-# swap_in FILE: all tables at once become those of the dump.
+# swap_in FILE: all tables at once become those of the dump. Sets older to what it had settled; where each partition stood lies in
+# $work/older.offsets.
 swap_in() {
     admin "DROP DATABASE IF EXISTS tallyd_older; CREATE DATABASE tallyd_older; DROP DATABASE IF EXISTS tallyd_newer; CREATE DATABASE tallyd_newer"
     mariadb --no-defaults -h localhost -S "$MYSQL_SOCKET" -u "$MYSQL_ADMIN_USER" tallyd_older <"$1"
+    admin 'SELECT partition_id, next_offset FROM tallyd_older.consumer_ledger' >"$work/older.offsets"
+    older=$(awk '{ sum += $2 } END { print sum }' "$work/older.offsets")
     admin "RENAME TABLE $(admin "SELECT GROUP_CONCAT(CONCAT('$MYSQL_DATABASE.', table_name, ' TO tallyd_newer.', table_name,
             ', tallyd_older.', table_name, ' TO $MYSQL_DATABASE.', table_name) SEPARATOR ', ')
         FROM information_schema.tables WHERE table_schema = 'tallyd_older'")"
     admin 'DROP DATABASE tallyd_newer; DROP DATABASE tallyd_older'
 }
 
-# Where every partition stands.
-offsets() {
-    sql 'SELECT partition_id, next_offset FROM consumer_ledger ORDER BY partition_id'
-}
 went_back() {
     said '"event":"partition_opened"' '"start":'
 }
@@ -56,8 +55,6 @@ flows_on 2000
 lost=$(ledger_end)
 mark
 swap_in "$work/older.sql"
-older=$(ledger_end)
-offsets >"$work/older.offsets"
 [ "$older" -lt "$lost" ] || die 'the older state is not older'
 await 'tallyd goes back' 60 went_back
 opened_at "$work/older.offsets" || die "opened beyond the older ledger: $(said_since | grep partition_opened)"
@@ -74,8 +71,6 @@ flows_on 2000
 daemon_ends
 lost=$(ledger_end)
 swap_in "$work/older.sql"
-older=$(ledger_end)
-offsets >"$work/older.offsets"
 [ "$older" -lt "$lost" ] || die 'the older state is not older'
 daemon again
 opened_at "$work/older.offsets" || die "opened beyond the older ledger: $(said_since | grep partition_opened)"
