@@ -1,0 +1,187 @@
+# shellcheck shell=sh
+# SPDX-License-Identifier: MIT
+# What the tests of Redis' faults share. Each fault falls into steady traffic, is seen to have hit, and then, at rest, every promise is
+# checked before the next one comes.
+#
+#   redis_begin NAME        the stack, families, a daemon that reads; Redis' faults are undone however the test ends
+#   traffic LABEL           events from now on, in the background
+#   …the fault…             `said` and the like: it was seen
+#   quiet                   the traffic ends, all is settled, every promise holds
+#   told FAULT FIGURES…     the fault's line
+# shellcheck source=test/integration/lib.sh
+. "$(dirname "$0")/../integration/lib.sh"
+
+families=${families:-120}
+rate=${rate:-1200}
+seed=${TALLYD_TEST_SEED:-41}
+labels=
+
+# ---- the daemon -------------------------------------------------------------------------------------------------------
+
+redis_begin() {
+    begin "$1"
+    redis_dir=$TALLYD_TEST_DIR/redis
+    trap redis_leave EXIT
+    # a restarted Redis knows its users
+    sed -i '/^user tallyd_run /d' "$redis_dir/redis.conf"
+    sed -n "s/^user tallyd /user tallyd_run /; s/>PASSWORD/>$MYSQL_PASSWORD/p" "$root/config/redis.acl" >>"$redis_dir/redis.conf"
+    configure "$work/config.yaml" "workers: ${workers:-2}"
+    # short patience, and every wait is told
+    sed -i 's/^redis:$/&\n  timeout_ms: 500/; s/^retry:$/&\n  report_interval_ms: 100/' "$work/config.yaml"
+    simulate seeding --seed-db --families "$families"
+}
+
+# redis_daemon LABEL [CMD...]: a daemon whose log is $work/LABEL.log; its pid is in daemon.
+redis_daemon() {
+    daemon_label=$1
+    shift
+    launch "$daemon_label" "${@:-env}" "$tallyd" run -c "$work/config.yaml"
+    daemon=$launched
+    log=$work/$daemon_label.log
+    log_from=1
+    await 'the daemon reads' 60 opened "$log"
+}
+
+redis_daemon_ends() {
+    kill -s TERM "$daemon"
+    ended 'the daemon' "$daemon" 0
+}
+
+# However this ends, the next test finds a Redis as it was: a new one, empty, with what its file says.
+redis_leave() {
+    kill -s CONT "$(cat "$redis_dir/pid")" 2>/dev/null || :
+    redis_stop >/dev/null 2>&1 || :
+    sed -i '/^user tallyd_run /d; /^key-load-delay /d' "$redis_dir/redis.conf"
+    rm -f "$redis_dir/dump.rdb"
+    redis_start || :
+    finish
+}
+
+redis_stop() {
+    sh "$root/scripts/stack.sh" stop-one "$TALLYD_TEST_DIR" redis KILL
+}
+
+redis_start() {
+    sh "$root/scripts/stack.sh" start-one "$TALLYD_TEST_DIR" redis
+}
+
+# ---- traffic and rest -------------------------------------------------------------------------------------------------
+
+# Returns when some of it is settled.
+traffic() {
+    labels="$labels $1"
+    seed=$((seed + 1))
+    simulate_on "$1" --families "$families" --rate "$rate" --duration 1h --seed "$seed"
+    events=$launched
+    mark
+    flows_on
+}
+
+# What the daemon says is looked for from here on.
+mark() {
+    log_from=$(($(wc -l <"$log") + 1))
+}
+
+# said TEXT: that deciding waits, for a reason with TEXT in it.
+said() {
+    tail -n "+$log_from" "$log" | grep '"event":"decision_waiting"' | grep -q "$1"
+}
+
+settled_past() {
+    [ "$(ledger_end)" -ge "$1" ]
+}
+
+# flows_on [N]: N more records are settled.
+flows_on() {
+    await 'settling goes on' 60 settled_past $(($(ledger_end) + ${1:-200}))
+}
+
+# stands SECONDS: nothing has been settled for so long.
+stands() {
+    stands_at=$(ledger_end)
+    sleep "$1"
+    [ "$(ledger_end)" = "$stands_at" ]
+}
+
+quiet() {
+    kill -s TERM "$events"
+    ended simulate "$events" 0
+    rest
+}
+
+rest() {
+    await 'all is settled' 120 caught_up
+    kill -0 "$daemon" || die 'the daemon has ended'
+    # shellcheck disable=SC2086 # a list of words
+    settled_all $labels
+}
+
+# Some events after what disturbed Redis: what they touch is in Redis as it is in MySQL.
+calm() {
+    calm_since=$(sql 'SELECT UTC_TIMESTAMP(3)')
+    calm_label=calm-${labels##* }
+    labels="$labels $calm_label"
+    seed=$((seed + 1))
+    simulate "$calm_label" --families "$families" --rate 0 --count 400 --seed "$seed"
+    rest
+    touched_agree "$calm_since"
+}
+
+# cached_figures SINCE: Redis' keys and MySQL's figures, of what was settled or blocked since then.
+cached_figures() {
+    sql "CREATE TEMPORARY TABLE touched AS SELECT DISTINCT family_id, customer_id, quota_month FROM (
+            SELECT family_id, customer_id, quota_month FROM usage_record WHERE created_at > '$1'
+            UNION SELECT family_id, customer_id, quota_month FROM usage_block WHERE created_at > '$1') x;
+        SELECT CONCAT('family:', family_id, ':remaining:', DATE_FORMAT(quota_month, '%Y%m')), total_quota_bytes - used_bytes
+            FROM family_quota WHERE (family_id, quota_month) IN (SELECT family_id, quota_month FROM touched);
+        SELECT CONCAT('family:', family_id, ':customer:', customer_id, ':usage:monthly:', DATE_FORMAT(quota_month, '%Y%m')),
+            monthly_used_bytes FROM customer_quota JOIN touched USING (family_id, customer_id, quota_month)" >"$work/cache.mysql"
+    cut -f 1 "$work/cache.mysql" | sed 's/^/GET /' | redis >"$work/cache.redis"
+    cut -f 1 "$work/cache.mysql" | paste - "$work/cache.redis" >"$work/cache.found"
+}
+
+# touched_agree SINCE: those figures are the same. Sets agreed to how many they are.
+touched_agree() {
+    cached_figures "$1"
+    cmp -s "$work/cache.mysql" "$work/cache.found" || die "MySQL and Redis differ: $(diff "$work/cache.mysql" "$work/cache.found" | head -n 6)"
+    agreed=$(wc -l <"$work/cache.mysql")
+    [ "$agreed" -gt 0 ] || die 'no figure in Redis to compare'
+}
+
+# Redis kept all it had: every figure there is agrees.
+all_agree() {
+    touched_agree '2000-01-01'
+}
+
+# How many figures in Redis are others than MySQL's.
+figures_off() {
+    cached_figures '2000-01-01'
+    paste "$work/cache.mysql" "$work/cache.redis" | awk -F '\t' '$2 != $3' | wc -l
+}
+
+told() {
+    told_fault=$1
+    shift
+    echo "ok redis: $told_fault: $*; $(produced .acked.total "${labels##* }") events in it, $(ledger_end) so far, every promise holds"
+}
+
+# ---- Redis ------------------------------------------------------------------------------------------------------------
+
+# info SECTION FIELD
+info() {
+    redis INFO "$1" | tr -d '\r' | sed -n "s/^$2://p"
+}
+
+info_reaches() {
+    [ "$(info "$1" "$2")" -ge "$3" ]
+}
+
+# set_config NAME VALUE…
+set_config() {
+    [ "$(redis CONFIG SET "$@")" = OK ] || die "CONFIG SET $*"
+}
+
+# sample PATTERN N: some of the keys that are there.
+sample() {
+    redis --scan --pattern "$1" | shuf -n "$2"
+}

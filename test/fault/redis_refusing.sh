@@ -1,0 +1,116 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# Redis keeps what it holds, but doesn't take, doesn't answer, or answers too late: out of memory, read-only, master down, loading,
+# busy, frozen, connections cut, script cache gone. tallyd waits, and what it had decided stands.
+set -eu
+# shellcheck source=test/fault/lib_redis.sh
+. "$(dirname "$0")/lib_redis.sh"
+redis_begin redis_refusing
+redis_daemon tallyd
+
+# ---- out of memory ----------------------------------------------------------------------------------------------------
+traffic oom
+set_config maxmemory 1
+await 'it says that Redis is full' 60 said 'OOM command not allowed'
+set_config maxmemory 0
+flows_on
+quiet
+all_agree
+told 'out of memory' "maxmemory 1 for a while, $agreed figures in Redis agree"
+
+# ---- read-only --------------------------------------------------------------------------------------------------------
+traffic read_only
+redis REPLICAOF 127.0.0.1 1 >/dev/null
+await 'it says that Redis is read-only' 60 said "READONLY You can't write"
+redis REPLICAOF NO ONE >/dev/null
+flows_on
+quiet
+all_agree
+told 'read-only' "a replica of nobody for a while, $agreed figures in Redis agree"
+
+# ---- master down ------------------------------------------------------------------------------------------------------
+traffic master_down
+set_config replica-serve-stale-data no
+redis REPLICAOF 127.0.0.1 1 >/dev/null
+await 'it says that the master is down' 60 said 'MASTERDOWN'
+redis REPLICAOF NO ONE >/dev/null
+set_config replica-serve-stale-data yes
+flows_on
+quiet
+all_agree
+told 'master down' "$agreed figures in Redis agree"
+
+# ---- loading ----------------------------------------------------------------------------------------------------------
+traffic loading
+keys=$(redis DBSIZE)
+set_config loading-process-events-interval-bytes 1024
+set_config key-load-delay $((1000000 / keys))
+redis DEBUG RELOAD >/dev/null &
+reload=$!
+await 'it says that Redis loads' 60 said 'LOADING Redis is loading'
+wait "$reload"
+set_config key-load-delay 0
+flows_on
+quiet
+all_agree
+told 'loading' "$keys keys came back slowly, $agreed figures in Redis agree"
+
+# ---- busy -------------------------------------------------------------------------------------------------------------
+traffic busy
+set_config busy-reply-threshold 50
+redis EVAL 'while true do end' 0 >/dev/null 2>&1 &
+endless=$!
+await 'it says that Redis is busy' 60 said 'BUSY Redis is busy'
+redis SCRIPT KILL >/dev/null
+wait "$endless" || :
+set_config busy-reply-threshold 5000
+flows_on
+quiet
+all_agree
+told 'busy' "with somebody's endless script, killed; $agreed figures in Redis agree"
+
+# ---- frozen -----------------------------------------------------------------------------------------------------------
+# For longer than tallyd waits for a reply; awake it serves what lies in the old connection, too.
+traffic frozen
+late=0
+for _ in 1 2 3; do
+    mark
+    kill -s STOP "$(cat "$redis_dir/pid")"
+    await 'it says that no answer comes' 60 said 'no answer in time'
+    kill -s CONT "$(cat "$redis_dir/pid")"
+    late=$((late + 1))
+    flows_on
+done
+quiet
+all_agree
+told 'frozen' "$late times for longer than timeout_ms, $agreed figures in Redis agree"
+
+# ---- connections cut --------------------------------------------------------------------------------------------------
+traffic cut
+cuts=0
+for _ in 1 2 3 4 5 6 7 8; do
+    cuts=$((cuts + $(redis CLIENT KILL TYPE normal)))
+    flows_on 30
+done
+[ "$cuts" -ge 8 ] || die "only $cuts connections were cut"
+await 'it says that a connection was cut' 60 said 'Server closed the connection'
+quiet
+all_agree
+told 'connections cut' "$cuts of them, $agreed figures in Redis agree"
+
+# ---- script cache gone ------------------------------------------------------------------------------------------------
+traffic no_script
+redis CONFIG RESETSTAT >/dev/null
+flushes=0
+while [ "$flushes" -lt 20 ]; do
+    redis SCRIPT FLUSH >/dev/null
+    flushes=$((flushes + 1))
+    flows_on 20
+done
+refused=$(info errorstats errorstat_NOSCRIPT | cut -d = -f 2)
+[ "${refused:-0}" -gt 20 ] || die "only ${refused:-0} scripts were gone"
+quiet
+all_agree
+told 'script cache gone in mid-pipeline' "$flushes times, $refused calls found none, $agreed figures in Redis agree"
+
+redis_daemon_ends
