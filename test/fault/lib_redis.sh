@@ -69,12 +69,13 @@ redis_start() {
 
 # Returns when some of it is settled.
 traffic() {
+    fault_label=$1
     labels="$labels $1"
     seed=$((seed + 1))
     simulate_on "$1" --families "$families" --rate "$rate" --duration 1h --seed "$seed"
     events=$launched
     mark
-    flows_on
+    flows_on 200
 }
 
 # What the daemon says is looked for from here on.
@@ -91,9 +92,9 @@ settled_past() {
     [ "$(ledger_end)" -ge "$1" ]
 }
 
-# flows_on [N]: N more records are settled.
+# flows_on N: N more records are settled.
 flows_on() {
-    await 'settling goes on' 60 settled_past $(($(ledger_end) + ${1:-200}))
+    await 'settling goes on' 60 settled_past $(($(ledger_end) + $1))
 }
 
 # stands SECONDS: nothing has been settled for so long.
@@ -129,13 +130,12 @@ calm() {
 
 # cached_figures SINCE: Redis' keys and MySQL's figures, of what was settled or blocked since then.
 cached_figures() {
-    sql "CREATE TEMPORARY TABLE touched AS SELECT DISTINCT family_id, customer_id, quota_month FROM (
-            SELECT family_id, customer_id, quota_month FROM usage_record WHERE created_at > '$1'
-            UNION SELECT family_id, customer_id, quota_month FROM usage_block WHERE created_at > '$1') x;
-        SELECT CONCAT('family:', family_id, ':remaining:', DATE_FORMAT(quota_month, '%Y%m')), total_quota_bytes - used_bytes
-            FROM family_quota WHERE (family_id, quota_month) IN (SELECT family_id, quota_month FROM touched);
+    cached_touched="SELECT family_id, customer_id, quota_month FROM usage_record WHERE created_at > '$1'
+        UNION SELECT family_id, customer_id, quota_month FROM usage_block WHERE created_at > '$1'"
+    sql "SELECT CONCAT('family:', family_id, ':remaining:', DATE_FORMAT(quota_month, '%Y%m')), total_quota_bytes - used_bytes
+            FROM family_quota JOIN (SELECT DISTINCT family_id, quota_month FROM ($cached_touched) x) y USING (family_id, quota_month);
         SELECT CONCAT('family:', family_id, ':customer:', customer_id, ':usage:monthly:', DATE_FORMAT(quota_month, '%Y%m')),
-            monthly_used_bytes FROM customer_quota JOIN touched USING (family_id, customer_id, quota_month)" >"$work/cache.mysql"
+            monthly_used_bytes FROM customer_quota JOIN ($cached_touched) x USING (family_id, customer_id, quota_month)" >"$work/cache.mysql"
     cut -f 1 "$work/cache.mysql" | sed 's/^/GET /' | redis >"$work/cache.redis"
     cut -f 1 "$work/cache.mysql" | paste - "$work/cache.redis" >"$work/cache.found"
 }
@@ -162,7 +162,7 @@ figures_off() {
 told() {
     told_fault=$1
     shift
-    echo "ok redis: $told_fault: $*; $(produced .acked.total "${labels##* }") events in it, $(ledger_end) so far, every promise holds"
+    echo "ok redis: $told_fault: $*; $(produced .acked.total "$fault_label") events in it, $(ledger_end) so far, every promise holds"
 }
 
 # ---- Redis ------------------------------------------------------------------------------------------------------------
@@ -181,7 +181,12 @@ set_config() {
     [ "$(redis CONFIG SET "$@")" = OK ] || die "CONFIG SET $*"
 }
 
-# sample PATTERN N: some of the keys that are there.
+# list_keys: what sample chooses from. At once: a scan of many round trips falls behind what the traffic adds.
+list_keys() {
+    redis KEYS '*' >"$work/keys"
+}
+
+# sample REGEX N: some of the keys that there were.
 sample() {
-    redis --scan --pattern "$1" | shuf -n "$2"
+    grep -E "^$1\$" "$work/keys" | shuf -n "$2"
 }

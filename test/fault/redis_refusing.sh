@@ -13,7 +13,7 @@ traffic oom
 set_config maxmemory 1
 await 'it says that Redis is full' 60 said 'OOM command not allowed'
 set_config maxmemory 0
-flows_on
+flows_on 200
 quiet
 all_agree
 told 'out of memory' "maxmemory 1 for a while, $agreed figures in Redis agree"
@@ -23,7 +23,7 @@ traffic read_only
 redis REPLICAOF 127.0.0.1 1 >/dev/null
 await 'it says that Redis is read-only' 60 said "READONLY You can't write"
 redis REPLICAOF NO ONE >/dev/null
-flows_on
+flows_on 200
 quiet
 all_agree
 told 'read-only' "a replica of nobody for a while, $agreed figures in Redis agree"
@@ -35,7 +35,7 @@ redis REPLICAOF 127.0.0.1 1 >/dev/null
 await 'it says that the master is down' 60 said 'MASTERDOWN'
 redis REPLICAOF NO ONE >/dev/null
 set_config replica-serve-stale-data yes
-flows_on
+flows_on 200
 quiet
 all_agree
 told 'master down' "$agreed figures in Redis agree"
@@ -50,7 +50,7 @@ reload=$!
 await 'it says that Redis loads' 60 said 'LOADING Redis is loading'
 wait "$reload"
 set_config key-load-delay 0
-flows_on
+flows_on 200
 quiet
 all_agree
 told 'loading' "$keys keys came back slowly, $agreed figures in Redis agree"
@@ -64,7 +64,7 @@ await 'it says that Redis is busy' 60 said 'BUSY Redis is busy'
 redis SCRIPT KILL >/dev/null
 wait "$endless" || :
 set_config busy-reply-threshold 5000
-flows_on
+flows_on 200
 quiet
 all_agree
 told 'busy' "with somebody's endless script, killed; $agreed figures in Redis agree"
@@ -79,7 +79,7 @@ for _ in 1 2 3; do
     await 'it says that no answer comes' 60 said 'no answer in time'
     kill -s CONT "$(cat "$redis_dir/pid")"
     late=$((late + 1))
-    flows_on
+    flows_on 200
 done
 quiet
 all_agree
