@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Redis loses everything, again and again, in the middle of a run; it loses its scripts, and it has no room for a moment. The sums are
+# Redis loses everything, again and again, in the middle of 50,000 events; it loses its scripts, and it has no room for a moment. The sums are
 # right without any repair.
 set -eu
 # shellcheck source=test/integration/lib.sh
@@ -12,7 +12,7 @@ simulate seeding --seed-db --families 300
 launch tallyd "$tallyd" run -c "$work/config.yaml"
 daemon=$launched
 await 'the daemon reads' 20 opened "$work/tallyd.log"
-simulate_on events --families 300 --rate 4000 --count 20000 --seed "$seed"
+simulate_on events --families 300 --rate 8000 --count 50000 --seed "$seed"
 events=$launched
 flushes=0
 while kill -0 "$events" 2>/dev/null; do
@@ -30,7 +30,7 @@ while kill -0 "$events" 2>/dev/null; do
 done
 ended 'simulate' "$events" 0
 [ "$flushes" -gt 6 ] || die "only $flushes flushes happened"
-await 'all is settled' 20 caught_up
+await 'all is settled' 120 caught_up
 kill -s TERM "$daemon"
 ended 'the daemon' "$daemon" 0
 settled_all events
