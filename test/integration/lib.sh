@@ -66,9 +66,17 @@ await() {
 
 # ---- the stack and what lies on it ------------------------------------------------------------------------------------
 
+# ours PID: a child of this shell still; the number of one that has ended may be a stranger's by now.
+ours() {
+    { read -r ours_stat <"/proc/$1/stat"; } 2>/dev/null || return 1
+    # shellcheck disable=SC2086 # a list of fields: the state, the parent
+    set -- ${ours_stat##*) }
+    [ "$2" = $$ ]
+}
+
 finish() {
     for finish_pid in $pids; do
-        kill -s KILL "$finish_pid" 2>/dev/null || :
+        ! ours "$finish_pid" || kill -s KILL "$finish_pid" 2>/dev/null || :
     done
     [ -z "${TALLYD_TEST_KEEP:-}" ] || return 0
     for finish_topic in ${usage_topic:+"$usage_topic" "$notification_topic" "$dlt_topic"}; do
