@@ -88,20 +88,21 @@ said() {
     tail -n "+$log_from" "$log" | grep '"event":"decision_waiting"' | grep -q "$1"
 }
 
+# The daemon runs; one that has ended is a zombie until it is waited for.
+lives() {
+    case $(sed 's/.*) //; s/ .*//' "/proc/$daemon/stat" 2>/dev/null) in
+    '' | Z) die 'the daemon has ended' ;;
+    esac
+}
+
 settled_past() {
+    lives
     [ "$(ledger_end)" -ge "$1" ]
 }
 
 # flows_on N: N more records are settled.
 flows_on() {
     await 'settling goes on' 60 settled_past $(($(ledger_end) + $1))
-}
-
-# stands SECONDS: nothing has been settled for so long.
-stands() {
-    stands_at=$(ledger_end)
-    sleep "$1"
-    [ "$(ledger_end)" = "$stands_at" ]
 }
 
 quiet() {
@@ -112,7 +113,7 @@ quiet() {
 
 rest() {
     await 'all is settled' 120 caught_up
-    kill -0 "$daemon" || die 'the daemon has ended'
+    lives
     # shellcheck disable=SC2086 # a list of words
     settled_all $labels
 }
@@ -174,6 +175,10 @@ info() {
 
 info_reaches() {
     [ "$(info "$1" "$2")" -ge "$3" ]
+}
+
+loaded() {
+    [ "$(info persistence loading)" = 0 ]
 }
 
 # set_config NAME VALUE…

@@ -32,7 +32,7 @@ away_for() {
     reports=$(lines '"event":"decision_waiting"')
     others=$(lines '"event":"')
     others=$((others - reports))
-    kill -0 "$daemon" || die 'the daemon has ended'
+    lives
     # two workers, each once a period, and progress every ten seconds
     [ "$reports" -ge $(($1 / 2)) ] || die "only $reports times it said what it waits for"
     [ "$reports" -le $((2 * ($1 + 1) * 1000 / report_ms)) ] || die "$reports times it said what it waits for"

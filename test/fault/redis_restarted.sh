@@ -47,7 +47,6 @@ redis_stop
 cp "$work/old.rdb" "$dump"
 echo "key-load-delay 100" >>"$redis_dir/redis.conf"
 redis_start
-loaded() { [ "$(info persistence loading)" = 0 ]; }
 await 'Redis has loaded the dump' 60 loaded
 off=$(figures_off)
 [ "$off" -gt 20 ] || die "only $off figures of the dump were old"
