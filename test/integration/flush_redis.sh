@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Redis loses everything, again and again, in the middle of 50,000 events; it loses its scripts, and it has no room for a moment. The sums are
-# right without any repair.
+# Redis loses everything, again and again, in the middle of 50,000 events; it loses its scripts, and it has no room for a moment. The
+# sums are right without any repair.
 set -eu
 # shellcheck source=test/integration/lib.sh
 . "$(dirname "$0")/lib.sh"
