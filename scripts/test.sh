@@ -57,7 +57,7 @@ everything_else() {
 		name=$(basename "$t" .sh)
 		[ -e "$t" ] || continue
 		case $name in
-		lib) ;;
+		lib | lib_*) ;;
 		demo) entry demo "sh $t" ;;
 		*) kafka "$name" "sh $t" ;;
 		esac
