@@ -7,8 +7,9 @@
 #include "keys.h"
 #include "redis.h"
 
-#define MAJOR_MIN 6 /* 6.2: SET … EXAT */
-#define MINOR_MIN 2
+/* Before, errors inside scripts come wrapped: READONLY and OOM would look like wrong data. */
+#define MAJOR_MIN 7
+#define MINOR_MIN 0
 #define MEMORY_WARN_SHARE 0.9
 
 struct probe {
@@ -67,7 +68,7 @@ static void server(struct probe *p) {
     json_t *figures = json_pack("{s:s}", "version", version);
     if (!check_version_reaches(version, MAJOR_MIN, MINOR_MIN))
         check_add(p->r, item(CHECK_FAIL, "server", "upgrade it", figures),
-                  "version %s, and 6.2 or newer is needed", version);
+                  "version %s, and 7.0 or newer is needed", version);
     else if (strcmp(cluster, "1") == 0)
         check_add(p->r, item(CHECK_FAIL, "server", "use a Redis of its own", figures),
                   "a cluster, and one decision touches keys of several slots");
