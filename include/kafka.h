@@ -30,6 +30,10 @@ rd_kafka_t *kafka_consumer_new(const struct config *cfg, kafka_rebalance_fn *reb
 rd_kafka_t *kafka_observer_new(const struct config *cfg, struct error *err)
     __attribute__((warn_unused_result));
 
+/* A handle that reads partitions assigned to it by hand, from wherever it's told, and reports their ends;
+ * joins nothing and commits nothing. Where the log begins later than asked it begins there. */
+rd_kafka_t *kafka_reader_new(const struct config *cfg, struct error *err) __attribute__((warn_unused_result));
+
 /* An idempotent producer, acks=all, Java's partitioning. */
 rd_kafka_t *kafka_producer_new(const struct config *cfg, kafka_delivery_fn *delivered, void *opaque,
                                struct error *err) __attribute__((warn_unused_result));

@@ -61,6 +61,24 @@ static const struct page pages[] = {
      "  0  done\n  1  something unforeseen\n  2  wrong usage, or no such family; the others are done\n" CODE_CONFIG
          CODE_REDIS CODE_MYSQL CODE_SCHEMA,
      "tallyd warm -c tallyd.yaml 100042 100043"},
+    {"audit", "audit -c FILE [--family N] [--fix-cache] [--json]",
+     "say whether everything that tallyd promises holds",
+     CONFIG_OPTION
+     "  --family N         of this family alone; what isn't a family's is left out\n"
+     "  --fix-cache        have entries of Redis warmed anew that drifted from MySQL\n"
+     "  --json             one JSON document instead of lines\n"
+     "\n"
+     "One line a question, with the number of the promise: ok, FAIL (broken), warn (broken isn't\n"
+     "anything, but somebody should look), or -- (can't be judged), with how much was looked at and\n"
+     "the first that are wrong. Reads one snapshot of MySQL, the topics as far as they are kept, and\n"
+     "Redis; locks nothing, and may run beside tallyd: what is in flight isn't called broken. Writes\n"
+     "nothing, but that --fix-cache deletes what `tallyd warm` would. The snapshot lasts as long as\n"
+     "the audit, about 10 s a million events.\n",
+     CODES_ALWAYS CODE_CONFIG CODE_KAFKA
+     "  5  Redis; as with Kafka the rest is judged\n" CODE_MYSQL CODE_SCHEMA
+     "  9  a promise is broken; comes before all others\n"
+     "  10 none is, but entries of Redis drifted and weren't dropped: each costs a second try\n",
+     "tallyd audit -c tallyd.yaml --fix-cache"},
     {"simulate", "simulate -c FILE [options]", "produce usage events with the shape of a real population",
      NULL, CODES_ALWAYS CODE_CONFIG CODE_KAFKA CODE_MYSQL CODE_SCHEMA,
      "tallyd simulate -c tallyd.yaml --seed-db --count 50000 --rate 2000"},
@@ -77,8 +95,8 @@ void cli_help_overview(void) {
         printf("  tallyd %-39s %s\n", pages[i].usage, pages[i].what);
     printf("\n`tallyd help COMMAND` shows a command's options, exit codes and an example.\n"
            "\nExit codes: 0 done, 1 internal, 2 usage, 3 configuration, 4 Kafka, 5 Redis, 6 MySQL,\n"
-           "7 not migrated, 8 the shutdown deadline passed. Errors go to standard error as\n"
-           "`tallyd COMMAND: what: why (what to do)`.\n");
+           "7 not migrated, 8 the shutdown deadline passed, 9 a promise is broken, 10 Redis drifted.\n"
+           "Errors go to standard error as `tallyd COMMAND: what: why (what to do)`.\n");
 }
 
 static void print_own_help(const char *name) {

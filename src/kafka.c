@@ -249,6 +249,21 @@ rd_kafka_t *kafka_observer_new(const struct config *cfg, struct error *err) {
     return handle_new(RD_KAFKA_CONSUMER, conf_new(cfg, own, sizeof own / sizeof *own, err), cfg, err);
 }
 
+rd_kafka_t *kafka_reader_new(const struct config *cfg, struct error *err) {
+    const struct setting own[] = {
+        {"group.id", cfg->kafka.group_id,
+         0}, /* its own for questions; reading by hand makes no member of it */
+        {"enable.auto.commit", "false", 0},
+        {"auto.offset.reset", "earliest", 0},
+        {"enable.partition.eof", "true", 0},
+    };
+    rd_kafka_t *rk =
+        handle_new(RD_KAFKA_CONSUMER, conf_new(cfg, own, sizeof own / sizeof *own, err), cfg, err);
+    if (rk)
+        rd_kafka_poll_set_consumer(rk);
+    return rk;
+}
+
 rd_kafka_t *kafka_producer_new(const struct config *cfg, kafka_delivery_fn *delivered, void *opaque,
                                struct error *err) {
     rd_kafka_conf_t *conf = producer_conf(cfg, err);
