@@ -107,9 +107,9 @@ bool drain_check(struct drain *d, struct worker *const *workers, size_t n, bool 
         ok = committed_by_others(d, others, done, err);
     free(others);
     int64_t pending = 0;
-    if (ok && *done) {
+    if (ok && *done)
         ok = db_ensure(d->db, err) && outbox_pending(d->db, 1, &pending, err);
-        *done = ok && pending == 0;
-    }
+    /* what couldn't be asked isn't done */
+    *done = *done && ok && pending == 0;
     return ok;
 }
