@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What usage_record and usage_block say of each customer's month, gathered in one
- * pass over each, in whatever order their rows come; and what follows from it.
+/* What usage_record and usage_block say of each customer's month, gathered in a
+ * pass or two over each, in whatever order their rows come; and what follows from it.
  * Pure: no store is asked. */
 #ifndef TALLYD_AUDIT_USAGE_H
 #define TALLYD_AUDIT_USAGE_H
@@ -33,8 +33,10 @@ struct audit_use {
     struct audit_place block;   /* of the blocked one with the highest offset */
     int64_t block_monthly;      /* monthly_used_bytes that it was decided on */
     int64_t bytes_before_block; /* of the allowed events before it */
-    bool unordered;             /* offsets and times of settlement don't give the same order */
-    bool seen;                  /* its customer_quota row was */
+    int64_t others_before; /* of other members' allowed events before its own last one; known after the second
+                              pass, and never too much */
+    bool unordered;        /* offsets and times of settlement don't give the same order */
+    bool seen;             /* its customer_quota row was */
 };
 
 struct audit_uses {
@@ -55,10 +57,11 @@ struct audit_use *audit_uses_find(const struct audit_uses *u, int64_t family, in
 void audit_use_blocked(struct audit_use *use, const struct audit_place *at, int64_t monthly_used);
 void audit_use_allowed(struct audit_use *use, const struct audit_place *at, int64_t bytes);
 
-/* At least so much of the family's quota was used once the last allowed event of `use` was settled: its own,
- * and what those had used by then whose last one lies before it. `family`: all uses of that family and month.
- */
-int64_t audit_used_at_least(const struct audit_use *use, const struct audit_use *const *family, size_t n);
+/* Puts the members of a family's month side by side; pointers into it move. */
+void audit_uses_sort(struct audit_uses *u);
+/* Then each allowed event once more: it counts for those members whose last one was settled after it. */
+void audit_use_others(struct audit_uses *u, const struct audit_use *own, const struct audit_place *at,
+                      int64_t bytes);
 
 /* The threshold that an allowed event tells which leaves total - used: the lowest n with remaining × 100 ≤
  * total × n; 0: none. */

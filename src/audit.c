@@ -76,6 +76,9 @@ int audit_first_broken(const struct audit_report *r) {
 
 /* ---- findings ---- */
 
+static void name_one(struct audit_finding *f, const char *fmt, va_list ap)
+    __attribute__((format(printf, 2, 0)));
+
 static void name_one(struct audit_finding *f, const char *fmt, va_list ap) {
     char text[512];
     if (f->named_count == AUDIT_NAMED)

@@ -3,11 +3,11 @@
  * alerts.
  *
  * What MySQL can prove of a threshold that nobody was told: usage_record doesn't keep what was left after an
- * event, and family_quota not what the total was then. But what a customer's last allowed event left can't be
- * more than the total less its own use and that of members whose last event was settled before; and the
- * thresholds of the configuration and the total are known to have been the present ones where an alert was
- * stored with them earlier. Where that holds a missing row is a lost alert. Where it doesn't, the total may
- * have been cut, or the threshold added, since: it's counted as open. */
+ * event, and family_quota not what the total was then. But a customer's last allowed event left no more than
+ * the total less what the family's events up to it used; and that the total and the thresholds were the
+ * present ones is known where an alert was stored with them before. Where that holds a missing row is a lost
+ * alert. Where it doesn't, the total may have been cut, or the threshold added, since: it's counted as open.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -324,10 +324,9 @@ static void judge_month(struct range *g, const struct month *m) {
                     (long long)m->used, (long long)m->total);
 }
 
-static void judge_threshold(struct range *g, const struct member *c, const struct month *m,
-                            const struct audit_use *const *uses, size_t n) {
+static void judge_threshold(struct range *g, const struct member *c, const struct month *m) {
     struct audit_report *r = g->a->r;
-    int64_t used = audit_used_at_least(c->use, uses, n), at_ms = c->use->last.settled_ms;
+    int64_t used = c->use->bytes + c->use->others_before, at_ms = c->use->last.settled_ms;
     int due = audit_threshold_due(g->a->cfg, m->total, used);
     if (due == 0)
         return;
@@ -350,19 +349,11 @@ static void judge_threshold(struct range *g, const struct member *c, const struc
 }
 
 static void judge_thresholds(struct range *g, const struct month *m) {
-    const struct family *f = &g->f;
-    const struct audit_use **uses = mem_alloc((f->member_count + 1) * sizeof *uses);
-    size_t n = 0;
-    for (size_t i = 0; i < f->member_count; i++) {
-        if (f->members[i].month == m->month && f->members[i].use)
-            uses[n++] = f->members[i].use;
-    }
-    for (size_t i = 0; m->has_quota && i < f->member_count; i++) {
-        const struct member *c = &f->members[i];
+    for (size_t i = 0; m->has_quota && i < g->f.member_count; i++) {
+        const struct member *c = &g->f.members[i];
         if (c->month == m->month && c->use && c->use->records)
-            judge_threshold(g, c, m, uses, n);
+            judge_threshold(g, c, m);
     }
-    free(uses);
 }
 
 /* ---- the outbox ---- */

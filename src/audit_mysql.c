@@ -154,36 +154,43 @@ static void take_block(struct slice *s, const struct db_rows *rows, struct audit
     buf_free(&name);
 }
 
-static void take_usage(struct slice *s, const struct db_rows *rows, bool allowed) {
+/* What a pass does with each row. */
+enum pass { PASS_BLOCKED, PASS_ALLOWED, PASS_OTHERS };
+
+static void take_usage(struct slice *s, const struct db_rows *rows, enum pass pass) {
     struct audit_place at = {.partition = (int32_t)db_i64(rows, 5, -1), .offset = db_i64(rows, 6, -1)};
     if (!period_parse_utc(rows->row[7], &at.settled_ms))
         at.settled_ms = 0;
     struct audit_use *use =
         audit_uses_get(&s->uses, db_i64(rows, 1, 0), db_i64(rows, 2, 0), period_date_month(rows->row[3]));
+    if (pass == PASS_OTHERS) {
+        audit_use_others(&s->uses, use, &at, db_i64(rows, 4, 0));
+        return;
+    }
     s->a->r->findings[AUDIT_IDS].looked++;
-    count_row(s->a, &at, allowed);
-    if (allowed)
+    count_row(s->a, &at, pass == PASS_ALLOWED);
+    if (pass == PASS_ALLOWED)
         audit_use_allowed(use, &at, db_i64(rows, 4, 0));
     else
         take_block(s, rows, use, &at);
 }
 
-static void usage_sql(const struct slice *s, struct buf *sql, bool allowed, const char *after) {
+static void usage_sql(const struct slice *s, struct buf *sql, enum pass pass, const char *after) {
     buf_reset(sql);
     buf_str(sql,
             "SELECT event_id, family_id, customer_id, quota_month, bytes_used, partition_id, record_offset, "
             "created_at");
-    if (!allowed)
+    if (pass == PASS_BLOCKED)
         buf_str(sql, ", reason, app_id, remaining_bytes, monthly_used_bytes, monthly_limit_bytes, "
                      "EXISTS (SELECT 1 FROM usage_record r WHERE r.event_id = u.event_id)");
-    buf_printf(sql, " FROM %s u WHERE event_id > ", allowed ? "usage_record" : "usage_block");
+    buf_printf(sql, " FROM %s u WHERE event_id > ", pass == PASS_BLOCKED ? "usage_block" : "usage_record");
     db_quote(s->a->db, sql, after, strlen(after));
     buf_printf(sql, " AND quota_month >= '%s'", s->a->floor);
     audit_where(s->a, sql, s->lo, s->hi);
     buf_printf(sql, " ORDER BY event_id LIMIT %d", ROWS_A_READ);
 }
 
-static bool read_usage(struct slice *s, bool allowed, struct error *err) {
+static bool read_usage(struct slice *s, enum pass pass, struct error *err) {
     char after[192] = "";
     struct buf sql = {0};
     struct db_rows rows;
@@ -191,10 +198,10 @@ static bool read_usage(struct slice *s, bool allowed, struct error *err) {
     bool ok = true;
     while (ok && n == ROWS_A_READ) {
         n = 0;
-        usage_sql(s, &sql, allowed, after);
+        usage_sql(s, &sql, pass, after);
         ok = db_query(s->a->db, &sql, &rows, err);
         while (ok && db_next(&rows)) {
-            take_usage(s, &rows, allowed);
+            take_usage(s, &rows, pass);
             if (++n == ROWS_A_READ)
                 snprintf(after, sizeof after, "%s", rows.row[0]);
         }
@@ -236,11 +243,18 @@ static void untold(struct slice *s) {
     }
 }
 
+static bool read_slice(struct slice *s, struct error *err) {
+    if (!read_usage(s, PASS_BLOCKED, err) || !read_usage(s, PASS_ALLOWED, err))
+        return false;
+    audit_uses_sort(&s->uses);
+    return read_usage(s, PASS_OTHERS, err);
+}
+
 bool audit_mysql_read(struct audit *a, struct error *err) {
     struct slice s = {.a = a, .lo = -1};
     bool ok = true;
     do {
-        ok = slice_end(a, s.lo, &s.hi, err) && read_usage(&s, false, err) && read_usage(&s, true, err) &&
+        ok = slice_end(a, s.lo, &s.hi, err) && read_slice(&s, err) &&
              audit_families(a, &s.uses, &s.calls, s.lo, s.hi, err);
         if (ok)
             untold(&s);

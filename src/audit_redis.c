@@ -22,7 +22,7 @@
 #include "redis.h"
 
 #define ENTRIES_A_READ 200
-#define ROUNDS 5
+#define ROUNDS 3
 #define ROUND_WAIT_MS 3000
 /* Of entries that differ so many are looked at again; more of them are no few drifted ones. */
 #define CANDIDATES_MAX 100000

@@ -77,15 +77,18 @@ struct audit_use *audit_uses_find(const struct audit_uses *u, int64_t family, in
     return NULL;
 }
 
+static void fill_slots(struct audit_uses *u) {
+    for (size_t i = 0; i < u->count; i++)
+        fill_slot(u->slots, u->slot_count,
+                  use_hash(u->items[i].family, u->items[i].customer, u->items[i].month), i);
+}
+
 struct audit_use *audit_uses_get(struct audit_uses *u, int64_t family, int64_t customer, int32_t month) {
     struct audit_use *found = audit_uses_find(u, family, customer, month);
     if (found)
         return found;
-    if (grow_slots(&u->slots, &u->slot_count, u->count)) {
-        for (size_t i = 0; i < u->count; i++)
-            fill_slot(u->slots, u->slot_count,
-                      use_hash(u->items[i].family, u->items[i].customer, u->items[i].month), i);
-    }
+    if (grow_slots(&u->slots, &u->slot_count, u->count))
+        fill_slots(u);
     if (u->count == u->capacity) {
         u->capacity = u->capacity ? u->capacity * 2 : 512;
         u->items = mem_realloc(u->items, u->capacity * sizeof *u->items);
@@ -142,17 +145,37 @@ void audit_use_allowed(struct audit_use *use, const struct audit_place *at, int6
     use->bytes += bytes;
 }
 
-int64_t audit_used_at_least(const struct audit_use *use, const struct audit_use *const *family, size_t n) {
-    int64_t used = use->bytes;
-    for (size_t i = 0; i < n; i++) {
-        const struct audit_use *other = family[i];
-        bool earlier = other != use && other->records && use->partition >= 0 &&
-                       other->partition == use->partition && other->last.offset < use->last.offset &&
-                       other->last.settled_ms <= use->last.settled_ms;
-        if (earlier)
-            used += other->bytes;
+static int by_family(const void *x, const void *y) {
+    const struct audit_use *a = x, *b = y;
+    if (a->family != b->family)
+        return a->family < b->family ? -1 : 1;
+    if (a->month != b->month)
+        return a->month < b->month ? -1 : 1;
+    return (a->customer > b->customer) - (a->customer < b->customer);
+}
+
+void audit_uses_sort(struct audit_uses *u) {
+    if (u->count == 0)
+        return;
+    qsort(u->items, u->count, sizeof *u->items, by_family);
+    memset(u->slots, 0, u->slot_count * sizeof *u->slots);
+    fill_slots(u);
+}
+
+void audit_use_others(struct audit_uses *u, const struct audit_use *own, const struct audit_place *at,
+                      int64_t bytes) {
+    size_t first = (size_t)(own - u->items);
+    while (first && u->items[first - 1].family == own->family && u->items[first - 1].month == own->month)
+        first--;
+    for (size_t i = first; i < u->count; i++) {
+        struct audit_use *other = &u->items[i];
+        bool agree;
+        if (other->family != own->family || other->month != own->month)
+            break;
+        if (other != own && other->records && other->partition == at->partition &&
+            is_before(at, &other->last, &agree) && agree)
+            other->others_before += bytes;
     }
-    return used;
 }
 
 int audit_threshold_due(const struct config *cfg, int64_t total, int64_t used) {

@@ -73,7 +73,7 @@ static const struct page pages[] = {
      "the first that are wrong. Reads one snapshot of MySQL, the topics as far as they are kept, and\n"
      "Redis; locks nothing, and may run beside tallyd: what is in flight isn't called broken. Writes\n"
      "nothing, but that --fix-cache deletes what `tallyd warm` would. The snapshot lasts as long as\n"
-     "the audit, about 10 s a million events.\n",
+     "the audit: minutes, for tens of millions of events.\n",
      CODES_ALWAYS CODE_CONFIG CODE_KAFKA
      "  5  Redis; as with Kafka the rest is judged\n" CODE_MYSQL CODE_SCHEMA
      "  9  a promise is broken; comes before all others\n"

@@ -251,12 +251,10 @@ rd_kafka_t *kafka_observer_new(const struct config *cfg, struct error *err) {
 
 rd_kafka_t *kafka_reader_new(const struct config *cfg, struct error *err) {
     const struct setting own[] = {
-        {"group.id", cfg->kafka.group_id,
-         0}, /* its own for questions; reading by hand makes no member of it */
-        {"enable.auto.commit", "false", 0},
-        {"auto.offset.reset", "earliest", 0},
-        {"enable.partition.eof", "true", 0},
-        {"fetch.wait.max.ms", NULL, cfg->kafka.fetch_wait_max_ms},
+        {"group.id", cfg->kafka.group_id, 0}, /* its own for questions; reading by hand makes no member of it
+                                               */
+        {"enable.auto.commit", "false", 0},   {"auto.offset.reset", "earliest", 0},
+        {"enable.partition.eof", "true", 0},  {"fetch.wait.max.ms", NULL, cfg->kafka.fetch_wait_max_ms},
     };
     rd_kafka_t *rk =
         handle_new(RD_KAFKA_CONSUMER, conf_new(cfg, own, sizeof own / sizeof *own, err), cfg, err);

@@ -88,6 +88,38 @@ START_TEST(orders_that_disagree_are_noticed) {
 }
 END_TEST
 
+START_TEST(what_others_used_before) {
+    struct audit_uses u = {0};
+    static const struct {
+        int64_t customer, offset, settled_ms, bytes;
+    } rows[] = {
+        {12, 10, 100, 1}, {11, 20, 100, 2},  {13, 30, 200, 4},
+        {11, 40, 300, 8}, {12, 50, 400, 16}, {13, 5, 900, 32},
+    };
+    for (int pass = 0; pass < 2; pass++) {
+        for (size_t i = 0; i < TESTING_LENGTH(rows); i++) {
+            struct audit_place place = at(rows[i].offset, rows[i].settled_ms);
+            struct audit_use *use = audit_uses_get(&u, 1, rows[i].customer, 202611);
+            if (pass == 0)
+                audit_use_allowed(use, &place, rows[i].bytes);
+            else
+                audit_use_others(&u, use, &place, rows[i].bytes);
+        }
+        for (int64_t family = 0; family < 3; family += 2) /* neighbours, of no concern */
+            allowed(audit_uses_get(&u, family, 11, 202611), 60, 900, 1000);
+        allowed(audit_uses_get(&u, 1, 11, 202612), 60, 900, 1000);
+        audit_uses_sort(&u);
+    }
+    ck_assert_int_eq(audit_uses_find(&u, 1, 11, 202611)->others_before, 1 + 4);
+    /* the last of 13 came by offset 5 after a rewind: before nobody's, for all that is known */
+    ck_assert_int_eq(audit_uses_find(&u, 1, 12, 202611)->others_before, 2 + 4 + 8);
+    ck_assert_int_eq(audit_uses_find(&u, 1, 13, 202611)->others_before, 1 + 2);
+    ck_assert_int_eq(audit_uses_find(&u, 0, 11, 202611)->others_before, 0);
+    ck_assert_int_eq(audit_uses_find(&u, 1, 11, 202612)->others_before, 0);
+    audit_uses_free(&u);
+}
+END_TEST
+
 static struct config two_thresholds(void) {
     struct config cfg = {.thresholds = {10, 50}, .threshold_count = 2};
     return cfg;
@@ -251,6 +283,7 @@ int main(void) {
     tcase_add_test(tc, what_a_block_was_decided_on);
     tcase_add_test(tc, offsets_of_one_transaction_decide);
     tcase_add_test(tc, orders_that_disagree_are_noticed);
+    tcase_add_test(tc, what_others_used_before);
     tcase_add_test(tc, thresholds_due);
     tcase_add_test(tc, block_faults);
     tcase_add_test(tc, names_of_alerts);
