@@ -68,10 +68,10 @@ static const struct page pages[] = {
      "  --fix-cache        have entries of Redis warmed anew that drifted from MySQL\n"
      "  --json             one JSON document instead of lines\n"
      "\n"
-     "One line a question, with the number of the promise: ok, FAIL (broken), warn (broken isn't\n"
-     "anything, but somebody should look), or -- (can't be judged), with how much was looked at and\n"
-     "the first that are wrong. Reads one snapshot of MySQL, the topics as far as they are kept, and\n"
-     "Redis; locks nothing, and may run beside tallyd: what is in flight isn't called broken. Writes\n"
+     "One line a question, with the number of the promise: ok, FAIL (broken), warn (nothing is broken,\n"
+     "and somebody should look), or -- (can't be judged), with how much was looked at and the first\n"
+     "that are wrong. Reads one snapshot of MySQL, the topics as far as they are kept, and Redis;\n"
+     "locks nothing, and may run beside tallyd: what is in flight isn't called broken. Writes\n"
      "nothing, but that --fix-cache deletes what `tallyd warm` would. The snapshot lasts as long as\n"
      "the audit: minutes, for tens of millions of events.\n",
      CODES_ALWAYS CODE_CONFIG CODE_KAFKA

@@ -299,14 +299,18 @@ audit_while() {
     done
 }
 simulate seeding --seed-db --families 200
+daemons=
 for label in one two; do
     launch $label "$tallyd" run -c "$good"
-    await "$label reads" 30 opened "$work/$label.log"
+    daemons="$daemons $launched"
+    await "$label reads" 60 opened "$work/$label.log"
 done
-victim=$launched
 simulate_on living --families 200 --rate 1000 --count 20000 --seed "$seed"
 events=$launched
-audit_while kill -0 "$events"
+flowing() {
+    kill -0 "$events" 2>/dev/null
+}
+audit_while flowing
 ended 'simulate' "$events" 0
 [ "$audits_living" -ge 1 ] || die "no audit of a living system"
 await 'all is settled' 90 caught_up
@@ -321,11 +325,12 @@ busy() {
 }
 busy_from=$(($(ledger_end) + 2000))
 await 'events flow' 60 busy
-for pid in $pids; do
-    [ "$pid" = "$events" ] || kill -s KILL "$pid" 2>/dev/null || :
+# shellcheck disable=SC2086 # a list of words
+kill -s KILL $daemons
+for daemon in $daemons; do
+    ended 'a killed daemon' "$daemon" 137
 done
 ended 'simulate' "$events" 0
-! kill -0 "$victim" 2>/dev/null || die 'the daemon lives'
 audits 0
 [ "$(jq .inFlight "$work/audit.json")" -gt 0 ] || die 'nothing is in flight'
 in_flight=$(jq .inFlight "$work/audit.json")
