@@ -121,7 +121,7 @@ await_end() {
     done
 }
 
-# ---- what each server needs: configure DIR PORT PORT, prepare DIR (its data, once), command DIR, answers DIR ---------
+# ---- what each server needs: configure DIR PORT PORT PORT, prepare DIR (its data, once), command DIR, answers DIR ---------
 
 redis_configure() {
     cat >"$1/redis/redis.conf" <<EOF
@@ -205,17 +205,23 @@ embedded() {
     [ ! -e "$1/kafka/home" ]
 }
 
-# Test topics are small and many; the rest shortens starts, joins and restarts.
+# Test topics are small and many; the rest shortens starts, joins and restarts. Whoever comes by the plain listener may do
+# everything; the second one knows a user who may do what ACLs grant.
 kafka_configure() {
     ! embedded "$1" || return 0
+    kafka_password=$(od -An -N12 -tx1 /dev/urandom | tr -d ' \n')
     cat >"$1/kafka/server.properties" <<EOF
 process.roles=broker,controller
 node.id=1
 controller.quorum.voters=1@127.0.0.1:$3
 controller.listener.names=CONTROLLER
-listeners=PLAINTEXT://127.0.0.1:$2,CONTROLLER://127.0.0.1:$3
-advertised.listeners=PLAINTEXT://127.0.0.1:$2
-listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT
+listeners=PLAINTEXT://127.0.0.1:$2,CONTROLLER://127.0.0.1:$3,USERS://127.0.0.1:$4
+advertised.listeners=PLAINTEXT://127.0.0.1:$2,USERS://127.0.0.1:$4
+listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,USERS:SASL_PLAINTEXT
+sasl.enabled.mechanisms=PLAIN
+listener.name.users.plain.sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required user_tallyd="$kafka_password";
+authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer
+super.users=User:ANONYMOUS
 inter.broker.listener.name=PLAINTEXT
 log.dirs=$1/kafka/data
 auto.create.topics.enable=false
@@ -250,6 +256,8 @@ rootLogger.appenderRef.out.ref=out
 EOF
     mkdir -p "$1/kafka/tmp"
     echo "$2" >"$1/kafka/port"
+    echo "$4" >"$1/kafka/users.port"
+    echo "$kafka_password" >"$1/kafka/password"
 }
 # kafka_java DIR launch|wait ARGUMENT...: the JVM with what all its runs share. The first compiler alone starts half a second
 # sooner and is no slower on small test loads. Native parts of the codecs unpack into DIR/kafka/tmp.
@@ -422,8 +430,8 @@ up() {
 fresh() {
     mkdir -p "$1/$2"
     for fresh_attempt in 1 2 3 4 5; do
-        fresh_ports=$("$build/test/freeport" 2) || return 1
-        # shellcheck disable=SC2086 # two of them
+        fresh_ports=$("$build/test/freeport" 3) || return 1
+        # shellcheck disable=SC2086 # three of them
         "${2}_configure" "$1" $fresh_ports
         if [ "$fresh_attempt" = 1 ] && ! "${2}_prepare" "$1"; then
             say "cannot prepare $2; the beginning of its log (general advice comes last):"
@@ -461,8 +469,12 @@ make_topics() {
 write_env() {
     if embedded "$1"; then
         env_kind=embedded-broker
+        env_users=
     else
         env_kind=apache-kafka-$(basename "$(cat "$1/kafka/home")")
+        env_users="KAFKA_USERS_BROKERS='127.0.0.1:$(cat "$1/kafka/users.port")'
+KAFKA_USERS_USER='tallyd'
+KAFKA_USERS_PASSWORD='$(cat "$1/kafka/password")'"
     fi
     cat >"$1/env.new" <<EOF
 TALLYD_TEST_DIR='$1'
@@ -477,6 +489,7 @@ MYSQL_DATABASE='tallyd'
 MYSQL_ADMIN_USER='$(id -un)'
 KAFKA_BROKERS='127.0.0.1:$(cat "$1/kafka/port")'
 BROKER_KIND='$env_kind'
+$env_users
 EOF
     mv "$1/env.new" "$1/env"
 }
