@@ -19,8 +19,11 @@ struct part {
     /* owned by the worker */
     int64_t position; /* offset of the next record to take into a batch */
     int64_t
-        replay_below; /* the ledger's next_offset on assignment: ids of records below it are likely known */
-    bool stopped;     /* not read: its log and the ledger disagree */
+        read_from; /* where reading starts on assignment: above position where the log lost what's between */
+    int64_t
+        replay_below;  /* the ledger's next_offset on assignment: ids of records below it are likely known */
+    bool commit_start; /* Kafka's committed offset lies above the position */
+    bool stopped;      /* not read: its log and the ledger disagree */
     /* owned by whoever owns the batch in flight */
     int64_t batch_no;    /* the ledger's */
     int64_t next_offset; /* the ledger's: records below it are counted already */

@@ -49,6 +49,7 @@ struct config {
         int64_t fetch_wait_max_ms;       /* kafka.fetch_wait_max_ms */
         int64_t message_timeout_ms;      /* kafka.message_timeout_ms: from producing to the ack */
         bool skip_lost_offsets; /* kafka.skip_lost_offsets: go on where the log lost records nobody settled */
+        bool accept_recreated_topic; /* kafka.accept_recreated_topic: read a topic that was made anew */
         struct config_property *properties; /* kafka.properties, in the order of the file */
         size_t property_count;
     } kafka;

@@ -15,6 +15,10 @@ struct dlt *dlt_new(const struct config *cfg);
 /* Drops what isn't acknowledged: only batches that aren't settled have such records. */
 void dlt_free(struct dlt *d);
 
+/* Ends the waiting for acknowledgements, now and later, as it also ends when the
+ * batch's assignment is lost: then dlt_write fails at once. Any thread. */
+void dlt_abandon(struct dlt *d);
+
 /* Writes the rejected records of the batch that aren't acknowledged yet and waits
  * for the acks. `twins`: also those judged by an earlier record of the batch,
  * whose own fate must be sure by then. False when one couldn't be written:

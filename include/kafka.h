@@ -34,6 +34,9 @@ rd_kafka_t *kafka_observer_new(const struct config *cfg, struct error *err)
  * joins nothing and commits nothing. Where the log begins later than asked it begins there. */
 rd_kafka_t *kafka_reader_new(const struct config *cfg, struct error *err) __attribute__((warn_unused_result));
 
+/* A reader without group for a record here and there (rd_kafka_consume_start). */
+rd_kafka_t *kafka_peeker_new(const struct config *cfg, struct error *err) __attribute__((warn_unused_result));
+
 /* An idempotent producer, acks=all, Java's partitioning. */
 rd_kafka_t *kafka_producer_new(const struct config *cfg, kafka_delivery_fn *delivered, void *opaque,
                                struct error *err) __attribute__((warn_unused_result));

@@ -23,8 +23,10 @@ struct relay *relay_start(const struct config *cfg, int64_t owner, struct stats 
  * waits in the table for the sweep. Any thread. Empties the list. */
 void relay_offer(struct relay *r, struct outbox_list *rows);
 
-/* Asks the thread to publish what it has and end. Any thread. */
-void relay_stop(struct relay *r);
+/* Asks the thread to publish what it has and end; what the brokers haven't
+ * acknowledged by the deadline (monotonic ms), or refuse, is left to the sweep
+ * of the next start. Any thread. */
+void relay_stop(struct relay *r, int64_t deadline_ms);
 /* Waits for it until the deadline (monotonic ms) and frees it. False when it
  * didn't end in time: the thread is left running and its memory alone. */
 bool relay_join(struct relay *r, int64_t deadline_ms);

@@ -38,8 +38,9 @@ static const struct table {
      "lease_owner = lease_owner, lease_until = lease_until, sent_at = sent_at",
      true},
     {"consumer_ledger", true,
-     "owner = owner, batch_no = batch_no, next_offset = next_offset, settled = settled, blocked = blocked, "
-     "duplicate = duplicate, rejected = rejected, ignored = ignored, gap = gap, updated_at = updated_at",
+     "owner = owner, batch_no = batch_no, first_offset = first_offset, next_offset = next_offset, settled = settled, blocked = blocked, "
+     "duplicate = duplicate, rejected = rejected, ignored = ignored, gap = gap, last_offset = last_offset, "
+     "last_timestamp_ms = last_timestamp_ms, last_checksum = last_checksum, updated_at = updated_at",
      true},
     {"usage_floor", false, NULL, true},
 };

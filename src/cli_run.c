@@ -124,7 +124,7 @@ static bool daemon_stop(struct daemon *d) {
     for (size_t i = 0; i < d->worker_count; i++)
         ended = worker_join(d->workers[i], deadline - LAST_WORDS_MS) && ended;
     if (ended && d->relay) { /* a settler that goes on still uses it */
-        relay_stop(d->relay);
+        relay_stop(d->relay, deadline - 3 * LAST_WORDS_MS);
         ended = relay_join(d->relay, deadline - LAST_WORDS_MS);
     }
     if (!ended)

@@ -104,6 +104,8 @@ static const struct config_key keys[] = {
         "how long a produced record waits for its acknowledgement"),
     BOOL("kafka.skip_lost_offsets", kafka.skip_lost_offsets, "false",
          "go on where the log has lost records that nobody settled"),
+    BOOL("kafka.accept_recreated_topic", kafka.accept_recreated_topic, "false",
+         "read a topic that was made anew from its beginning"),
     {"kafka.properties", CONFIG_PROPERTIES, AT(kafka.properties), "{}", 0, 0, 0, NULL,
      "handed to Kafka's client as they are: TLS, SASL and whatever else it knows"},
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "dlt.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,6 +14,8 @@ struct dlt {
     const struct config *cfg;
     rd_kafka_t *producer;
     size_t in_flight;
+    bool purged;           /* what the brokers took of it nobody knows: the producer is to be made anew */
+    atomic_bool abandoned; /* any thread */
 };
 
 /* A record on its way; lives until its delivery report came. */
@@ -37,6 +40,7 @@ static void on_delivery(rd_kafka_t *rk, const rd_kafka_message_t *msg, void *opa
 struct dlt *dlt_new(const struct config *cfg) {
     struct dlt *d = mem_zero(1, sizeof *d);
     d->cfg = cfg;
+    atomic_init(&d->abandoned, false);
     return d;
 }
 
@@ -48,6 +52,11 @@ static void close_producer(struct dlt *d) {
         rd_kafka_poll(d->producer, 100); /* purged records report at once; letters must outlive that */
     rd_kafka_destroy(d->producer);
     d->producer = NULL;
+    d->purged = false;
+}
+
+void dlt_abandon(struct dlt *d) {
+    atomic_store(&d->abandoned, true);
 }
 
 void dlt_free(struct dlt *d) {
@@ -131,9 +140,15 @@ static void post(struct dlt *d, struct letter *l) {
     }
 }
 
-static void await_reports(struct dlt *d) {
-    while (d->in_flight)
+/* Bounded by the message time-out; shorter when nobody wants the batch settled any more. */
+static void await_reports(struct dlt *d, const struct batch *b) {
+    while (d->in_flight) {
         rd_kafka_poll(d->producer, 100);
+        if (d->in_flight && (atomic_load(&d->abandoned) || atomic_load(&b->assignment->lost))) {
+            rd_kafka_purge(d->producer, RD_KAFKA_PURGE_F_QUEUE | RD_KAFKA_PURGE_F_INFLIGHT);
+            d->purged = true;
+        }
+    }
 }
 
 static bool too_large(const struct letter *l) {
@@ -154,20 +169,20 @@ static bool cut_further(const struct dlt *d, struct letter *l) {
 
 /* The topic's limit is for a whole produce batch: what was refused in company
  * may fit alone, and only what doesn't fit alone goes cut. */
-static void deliver_alone(struct dlt *d, struct letter *l) {
+static void deliver_alone(struct dlt *d, const struct batch *b, struct letter *l) {
     do {
         post(d, l);
-        await_reports(d);
+        await_reports(d, b);
     } while (too_large(l) && cut_further(d, l));
 }
 
-static void deliver_all(struct dlt *d, struct letter *letters, size_t n) {
+static void deliver_all(struct dlt *d, const struct batch *b, struct letter *letters, size_t n) {
     for (size_t i = 0; i < n; i++)
         post(d, &letters[i]);
-    await_reports(d);
+    await_reports(d, b);
     for (size_t i = 0; i < n; i++) {
         if (too_large(&letters[i]))
-            deliver_alone(d, &letters[i]);
+            deliver_alone(d, b, &letters[i]);
     }
 }
 
@@ -193,7 +208,7 @@ bool dlt_write(struct dlt *d, struct batch *b, bool twins, struct error *err) {
         if (is_due(&b->events[i], twins))
             letters[k++] = (struct letter){.dlt = d, .event = &b->events[i], .cut = SIZE_MAX};
     }
-    deliver_all(d, letters, n);
+    deliver_all(d, b, letters, n);
     fault_at("dlt.delivered");
     rd_kafka_resp_err_t failure = RD_KAFKA_RESP_ERR_NO_ERROR;
     for (size_t i = 0; i < n; i++) {
@@ -208,7 +223,7 @@ bool dlt_write(struct dlt *d, struct batch *b, bool twins, struct error *err) {
     free(letters);
     if (failure == RD_KAFKA_RESP_ERR_NO_ERROR)
         return true;
-    if (rd_kafka_fatal_error(d->producer, NULL, 0) != RD_KAFKA_RESP_ERR_NO_ERROR)
+    if (d->purged || rd_kafka_fatal_error(d->producer, NULL, 0) != RD_KAFKA_RESP_ERR_NO_ERROR)
         close_producer(d);
     return kafka_error(failure, "dead letter topic", d->cfg->kafka.dlt_topic, err);
 }

@@ -251,16 +251,27 @@ rd_kafka_t *kafka_observer_new(const struct config *cfg, struct error *err) {
 
 rd_kafka_t *kafka_reader_new(const struct config *cfg, struct error *err) {
     const struct setting own[] = {
-        {"group.id", cfg->kafka.group_id, 0}, /* its own for questions; reading by hand makes no member of it
-                                               */
-        {"enable.auto.commit", "false", 0},   {"auto.offset.reset", "earliest", 0},
-        {"enable.partition.eof", "true", 0},  {"fetch.wait.max.ms", NULL, cfg->kafka.fetch_wait_max_ms},
+        /* for questions about it; reading by hand makes no member of it */
+        {"group.id", cfg->kafka.group_id, 0},
+        {"enable.auto.commit", "false", 0},
+        {"auto.offset.reset", "earliest", 0},
+        {"enable.partition.eof", "true", 0},
+        {"fetch.wait.max.ms", NULL, cfg->kafka.fetch_wait_max_ms},
     };
     rd_kafka_t *rk =
         handle_new(RD_KAFKA_CONSUMER, conf_new(cfg, own, sizeof own / sizeof *own, err), cfg, err);
     if (rk)
         rd_kafka_poll_set_consumer(rk);
     return rk;
+}
+
+rd_kafka_t *kafka_peeker_new(const struct config *cfg, struct error *err) {
+    const struct setting own[] = {
+        {"enable.auto.commit", "false", 0},  {"auto.offset.reset", "error", 0},
+        {"enable.partition.eof", "true", 0}, {"fetch.wait.max.ms", "10", 0},
+        {"queued.min.messages", "1", 0},     {"fetch.message.max.bytes", "131072", 0},
+    };
+    return handle_new(RD_KAFKA_CONSUMER, conf_new(cfg, own, sizeof own / sizeof *own, err), cfg, err);
 }
 
 rd_kafka_t *kafka_producer_new(const struct config *cfg, kafka_delivery_fn *delivered, void *opaque,

@@ -4,9 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "buf.h"
 #include "draw.h"
 #include "kafka.h"
 #include "log.h"
+#include "mark.h"
 #include "period.h"
 
 #define BROKER_TIMEOUT_MS 5000
@@ -17,7 +19,10 @@ struct claim {
     int64_t committed; /* Kafka's, or -1 */
     int64_t low, high; /* the log's start and end */
     int64_t batch_no, first_offset, next_offset;
+    struct mark last; /* the last record counted, as the ledger knows it */
     bool in_ledger;
+    bool recreated; /* the log isn't the one that the ledger counts */
+    bool anew;      /* and the ledger counts the new one now */
 };
 
 static void where_topic(struct db *db, struct buf *sql, const struct config *cfg) {
@@ -117,7 +122,9 @@ static bool take_rows(struct db *db, const struct config *cfg, struct claim *cla
     }
     if (ok) {
         buf_reset(&sql);
-        buf_str(&sql, "SELECT partition_id, batch_no, first_offset, next_offset FROM consumer_ledger");
+        buf_str(
+            &sql,
+            "SELECT partition_id, batch_no, first_offset, next_offset, last_offset, last_timestamp_ms, last_checksum FROM consumer_ledger");
         where_topic(db, &sql, cfg);
         ok = db_query(db, &sql, &rows, err);
     }
@@ -130,6 +137,9 @@ static bool take_rows(struct db *db, const struct config *cfg, struct claim *cla
             claims[i].batch_no = db_i64(&rows, 1, 0);
             claims[i].first_offset = db_i64(&rows, 2, 0);
             claims[i].next_offset = db_i64(&rows, 3, 0);
+            claims[i].last = (struct mark){.offset = db_i64(&rows, 4, -1),
+                                           .timestamp_ms = db_i64(&rows, 5, -1),
+                                           .checksum = db_i64(&rows, 6, 0)};
             claims[i].in_ledger = true;
         }
     }
@@ -141,29 +151,114 @@ static bool take_rows(struct db *db, const struct config *cfg, struct claim *cla
     return false;
 }
 
-/* Where a partition starts, or that it can't (DESIGN §5). */
+/* Finds the partitions whose log isn't the one that the ledger counts: it ends before what was settled, or
+ * holds another record where the last one settled lay. A record that retention or compaction took away
+ * proves nothing. */
+static bool find_recreated(const struct config *cfg, struct claim *claims, size_t n, struct error *err) {
+    struct mark_look *looks = mem_zero(n, sizeof *looks);
+    struct claim **asked = mem_zero(n, sizeof(struct claim *));
+    size_t k = 0;
+    for (size_t i = 0; i < n; i++) {
+        struct claim *c = &claims[i];
+        c->recreated = c->next_offset > c->high;
+        if (!c->recreated && c->last.offset >= c->low && c->last.offset < c->high) {
+            asked[k] = c;
+            looks[k++] = (struct mark_look){.partition = c->id, .mark = c->last};
+        }
+    }
+    bool ok = mark_look_up(cfg, looks, k, BROKER_TIMEOUT_MS, err);
+    for (size_t i = 0; ok && i < k; i++)
+        asked[i]->recreated = looks[i].found == MARK_DIFFERS;
+    free(asked);
+    free(looks);
+    return ok;
+}
+
+/* Lets a row count on from a new log's start: what was counted of the logs before stays counted, below
+ * first_offset, which moves along. So next_offset says again how far this very log is settled, and the sum
+ * of the counts is still next_offset - first_offset. */
+static bool start_anew(struct db *db, const struct config *cfg, struct claim *c, int64_t owner,
+                       struct error *err) {
+    struct buf sql = {0};
+    int64_t affected = 0;
+    buf_printf(
+        &sql,
+        "UPDATE consumer_ledger SET first_offset = first_offset - next_offset + %lld, next_offset = %lld, "
+        "last_offset = NULL, last_timestamp_ms = NULL, last_checksum = NULL, updated_at = UTC_TIMESTAMP(3)",
+        (long long)c->low, (long long)c->low);
+    where_topic(db, &sql, cfg);
+    buf_printf(&sql, " AND partition_id = %d AND owner = %lld AND batch_no = %lld", c->id, (long long)owner,
+               (long long)c->batch_no);
+    bool ok = db_exec(db, &sql, &affected, err);
+    buf_free(&sql);
+    if (!ok)
+        return false;
+    if (affected != 1)
+        return error_set(err, ERROR_MYSQL, ERROR_RETRY, ERROR_NOT_DONE, 0,
+                         "consumer_ledger: partition %d was taken over meanwhile", c->id);
+    LOG(LOG_WARN, "partition_started_anew", LOG_S("topic", cfg->kafka.usage_topic), LOG_I("partition", c->id),
+        LOG_S("reason", "the topic was made anew, and kafka.accept_recreated_topic is true"),
+        LOG_I("from", c->next_offset), LOG_I("to", c->low), LOG_I("log_end", c->high));
+    c->first_offset += c->low - c->next_offset;
+    c->next_offset = c->low;
+    c->last = MARK_NONE;
+    c->recreated = false;
+    c->anew = true;
+    return true;
+}
+
+static bool handle_recreated(struct db *db, const struct config *cfg, struct claim *claims, size_t n,
+                             int64_t owner, struct error *err) {
+    bool ok = find_recreated(cfg, claims, n, err);
+    for (size_t i = 0; ok && cfg->kafka.accept_recreated_topic && i < n; i++) {
+        if (claims[i].recreated)
+            ok = start_anew(db, cfg, &claims[i], owner, err);
+    }
+    return ok;
+}
+
+/* Says why a partition isn't read, and what to do. */
+static void stop_part(struct part *p, const struct claim *c, const struct config *cfg) {
+    static const char gone[] = "records that were never settled are gone from the log",
+                      short_log[] =
+                          "the log ends before what the ledger has settled: the topic was made anew, "
+                          "or this is another cluster",
+                      other_log[] =
+                          "the last settled record isn't the one on the topic: it was made anew, or "
+                          "this is another cluster";
+    static const char to_skip[] = "kafka.skip_lost_offsets: true counts them as a gap and goes on",
+                      to_accept[] = "look whether cluster and topic are the right ones; "
+                                    "kafka.accept_recreated_topic: true reads it from its beginning";
+    p->stopped = true;
+    LOG(LOG_ERROR, "partition_stopped", LOG_S("topic", cfg->kafka.usage_topic), LOG_I("partition", c->id),
+        LOG_S("reason", !c->recreated              ? gone
+                        : c->next_offset > c->high ? short_log
+                                                   : other_log),
+        LOG_S("hint", c->recreated ? to_accept : to_skip), LOG_I("ledger_next_offset", c->next_offset),
+        LOG_I("log_start", c->low), LOG_I("log_end", c->high),
+        LOG_I("lost", c->recreated ? 0 : c->low - c->next_offset));
+}
+
+/* Where a partition starts, or that it can't (DESIGN §5). Behind a gap the position stays before it, so that
+ * whatever comes next, a record or the log's end, brings the gap into the ledger. */
 static void set_start(struct part *p, const struct claim *c, const struct config *cfg) {
+    bool gap = c->next_offset < c->low;
     p->id = c->id;
     p->batch_no = c->batch_no;
-    p->next_offset = p->replay_below = c->next_offset;
-    int64_t start = c->committed >= 0 && c->committed < c->next_offset ? c->committed : c->next_offset;
-    const char *problem = c->next_offset < c->low ? "records that were never settled are gone from the log"
-                          : c->next_offset > c->high
-                              ? "the log ends before what the ledger has settled: was the topic made anew?"
-                              : NULL;
-    if (start < c->low)
-        start = c->low;
-    if (problem && !(cfg->kafka.skip_lost_offsets && c->next_offset < c->low)) {
-        p->stopped = true;
-        LOG(LOG_ERROR, "partition_stopped", LOG_S("topic", cfg->kafka.usage_topic), LOG_I("partition", c->id),
-            LOG_S("reason", problem), LOG_I("ledger_next_offset", c->next_offset), LOG_I("log_start", c->low),
-            LOG_I("log_end", c->high));
-    } else if (problem) {
+    p->next_offset = c->next_offset;
+    p->replay_below =
+        c->anew ? c->high : c->next_offset; /* who fills a new topic often fills in the old records */
+    p->position = c->committed >= 0 && c->committed < c->next_offset ? c->committed : c->next_offset;
+    if (p->position < c->low)
+        p->position = gap ? c->next_offset : c->low;
+    p->read_from = p->position < c->low ? c->low : p->position;
+    p->commit_start = c->committed > p->position;
+    atomic_init(&p->settled_to, p->position);
+    if (c->recreated || (gap && !cfg->kafka.skip_lost_offsets))
+        stop_part(p, c, cfg);
+    else if (gap)
         LOG(LOG_WARN, "offsets_skipped", LOG_S("topic", cfg->kafka.usage_topic), LOG_I("partition", c->id),
-            LOG_I("from", c->next_offset), LOG_I("to", c->low));
-    }
-    p->position = start;
-    atomic_init(&p->settled_to, start);
+            LOG_I("from", c->next_offset), LOG_I("to", c->low), LOG_I("lost", c->low - c->next_offset));
 }
 
 struct assignment *ledger_claim(struct db *db, rd_kafka_t *rk, const struct config *cfg, const int32_t *ids,
@@ -173,7 +268,7 @@ struct assignment *ledger_claim(struct db *db, rd_kafka_t *rk, const struct conf
     int64_t owner = draw_number();
     bool known = false, ok = true;
     for (size_t i = 0; i < n; i++)
-        claims[i].id = ids[i];
+        claims[i] = (struct claim){.id = ids[i], .last = MARK_NONE};
     ok = db_ensure(db, err) && take_rows(db, cfg, claims, n, owner, &known, err);
     if (ok && !known)
         ok = found_group(db, rk, cfg, err) && take_rows(db, cfg, claims, n, owner, &known, err);
@@ -187,13 +282,13 @@ struct assignment *ledger_claim(struct db *db, rd_kafka_t *rk, const struct conf
     }
     if (ok && grew)
         ok = insert_rows(db, cfg, claims, n, owner, err) && take_rows(db, cfg, claims, n, owner, &known, err);
-    if (ok) {
+    if (ok && handle_recreated(db, cfg, claims, n, owner, err)) {
         a = assignment_new(owner, n);
         for (size_t i = 0; i < n; i++) {
             set_start(&a->parts[i], &claims[i], cfg);
             LOG(LOG_INFO, "partition_opened", LOG_S("topic", cfg->kafka.usage_topic),
-                LOG_I("partition", claims[i].id), LOG_I("owner", owner), LOG_I("start", a->parts[i].position),
-                LOG_I("ledger_next_offset", claims[i].next_offset),
+                LOG_I("partition", claims[i].id), LOG_I("owner", owner),
+                LOG_I("start", a->parts[i].read_from), LOG_I("ledger_next_offset", claims[i].next_offset),
                 LOG_I("committed_offset", claims[i].committed), LOG_I("log_start", claims[i].low),
                 LOG_I("log_end", claims[i].high));
         }
@@ -246,6 +341,22 @@ struct ledger_counts ledger_count(const struct batch *b, const struct batch_span
     return c;
 }
 
+/* The last of the span's records that are counted now. */
+static struct mark last_counted(const struct batch *b, const struct batch_span *span) {
+    for (size_t i = b->count; i-- > 0;) {
+        const struct batch_event *e = &b->events[i];
+        if (e->part == span->part)
+            return e->msg && e->offset >= span->part->next_offset ? mark_of(e->msg) : MARK_NONE;
+    }
+    return MARK_NONE;
+}
+
+static void append_mark(struct buf *sql, struct mark last) {
+    if (last.offset >= 0)
+        buf_printf(sql, ", last_offset = %lld, last_timestamp_ms = %lld, last_checksum = %lld",
+                   (long long)last.offset, (long long)last.timestamp_ms, (long long)last.checksum);
+}
+
 /* Why a span's UPDATE found no row. */
 static enum ledger_step why_no_row(struct db *db, const struct config *cfg, const struct batch *b,
                                    struct error *err) {
@@ -290,6 +401,7 @@ enum ledger_step ledger_advance(struct db *db, const struct config *cfg, struct 
             "gap = gap + %lld, updated_at = UTC_TIMESTAMP(3)",
             (long long)s->part->batch_no + 1, (long long)s->next, (long long)c.settled, (long long)c.blocked,
             (long long)c.duplicate, (long long)c.rejected, (long long)c.ignored, (long long)c.gap);
+        append_mark(&sql, last_counted(b, s));
         where_topic(db, &sql, cfg);
         buf_printf(&sql, " AND partition_id = %d AND owner = %lld AND batch_no = %lld", s->part->id,
                    (long long)b->assignment->owner, (long long)s->part->batch_no);

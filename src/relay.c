@@ -28,6 +28,7 @@ struct relay {
     pthread_cond_t wake;
     struct outbox_list queue;
     bool stopping, done;
+    atomic_llong give_up_ms; /* any thread: when waiting for acknowledgements ends */
 
     const struct config *cfg;
     int64_t owner;
@@ -71,7 +72,8 @@ void relay_offer(struct relay *r, struct outbox_list *rows) {
     pthread_mutex_unlock(&r->lock);
 }
 
-void relay_stop(struct relay *r) {
+void relay_stop(struct relay *r, int64_t deadline_ms) {
+    atomic_store(&r->give_up_ms, deadline_ms);
     pthread_mutex_lock(&r->lock);
     r->stopping = true;
     pthread_cond_signal(&r->wake);
@@ -243,9 +245,17 @@ static bool mark_sent(struct relay *r, const struct flight *flights, size_t n, s
     return ok;
 }
 
+static bool out_of_time(struct relay *r) {
+    return clock_monotonic_ms() > atomic_load(&r->give_up_ms);
+}
+
+/* Bounded by the message time-out, and by the deadline for stopping. */
 static void await_reports(struct relay *r) {
-    while (r->in_flight) /* bounded by the message time-out */
+    while (r->in_flight) {
         rd_kafka_poll(r->producer, 100);
+        if (r->in_flight && out_of_time(r))
+            rd_kafka_purge(r->producer, RD_KAFKA_PURGE_F_QUEUE | RD_KAFKA_PURGE_F_INFLIGHT);
+    }
 }
 
 static enum error_action action_of(rd_kafka_resp_err_t code) {
@@ -400,8 +410,11 @@ static void *relay_main(void *arg) {
         if (stopping && nothing_left(r))
             break;
         error_clear(&err);
-        if ((!stopping && !sweep(r, &err)) || !publish_round(r, &err))
-            pause_after(r, &err);
+        if ((stopping || sweep(r, &err)) && publish_round(r, &err))
+            continue;
+        if (stopping && (err.area == ERROR_KAFKA || out_of_time(r)))
+            break; /* the rows wait in the table */
+        pause_after(r, &err);
     }
     fault_at("relay.shutdown");
     error_clear(&err);
@@ -429,6 +442,7 @@ struct relay *relay_start(const struct config *cfg, int64_t owner, struct stats 
     struct relay *r = mem_zero(1, sizeof *r);
     pthread_mutex_init(&r->lock, NULL);
     clock_cond_init(&r->wake);
+    atomic_init(&r->give_up_ms, INT64_MAX);
     r->cfg = cfg;
     r->owner = owner;
     r->stats = stats;

@@ -214,6 +214,7 @@ void settler_new_assignment(struct settler *s, int32_t closed_before) {
 
 void settler_abandon(struct settler *s) {
     atomic_store(&s->abandoned, true);
+    dlt_abandon(s->settle.dlt);
 }
 
 void settler_stop(struct settler *s) {

@@ -56,7 +56,7 @@ static rd_kafka_topic_partition_list_t *part_list(const struct worker *w, bool w
         rd_kafka_topic_partition_t *p =
             rd_kafka_topic_partition_list_add(list, w->cfg->kafka.usage_topic, a->parts[i].id);
         if (with_offsets)
-            p->offset = a->parts[i].position;
+            p->offset = a->parts[i].read_from;
     }
     return list;
 }
@@ -157,6 +157,34 @@ void worker_rejoin(struct worker *w) {
     rd_kafka_topic_partition_list_destroy(topics);
 }
 
+/* What is read may not be what the ledger counts any more: claims the partitions anew, which looks at both.
+ */
+static void claim_again(struct worker *w) {
+    size_t given = w->given_count;
+    give_up_assignment(w, false);
+    w->given_count = given;
+    w->to_open = given > 0;
+    w->next_open_ms = clock_monotonic_ms() + w->cfg->retry.interval_ms;
+    rd_kafka_topic_partition_list_t *none = rd_kafka_topic_partition_list_new(1);
+    rd_kafka_assign(w->consumer, none);
+    rd_kafka_topic_partition_list_destroy(none);
+}
+
+/* What Kafka holds may lie above the ledger: it's of a topic before this one, or of a time after the one that
+ * the database was restored to. The client would commit nothing until the offsets settled have passed it. */
+static void commit_starts(struct worker *w) {
+    const struct assignment *a = w->assignment;
+    rd_kafka_topic_partition_list_t *list = rd_kafka_topic_partition_list_new(1);
+    for (size_t i = 0; i < a->count; i++) {
+        if (a->parts[i].commit_start && !a->parts[i].stopped)
+            rd_kafka_topic_partition_list_add(list, w->cfg->kafka.usage_topic, a->parts[i].id)->offset =
+                a->parts[i].position;
+    }
+    if (list->cnt)
+        rd_kafka_commit(w->consumer, list, true);
+    rd_kafka_topic_partition_list_destroy(list);
+}
+
 /* Claims the partitions given in the ledger and starts reading them. */
 static void open_assignment(struct worker *w) {
     int64_t now = clock_monotonic_ms();
@@ -186,7 +214,9 @@ static void open_assignment(struct worker *w) {
         kafka_error(code, "assign", NULL, &err);
         worker_report(w, "claim_waiting", &err);
         worker_rejoin(w);
+        return;
     }
+    commit_starts(w);
 }
 
 static rd_kafka_message_t *poll_consumer(struct worker *w, int timeout_ms) {
@@ -240,19 +270,17 @@ static bool key_is_family(const rd_kafka_message_t *m, int64_t family) {
 static void handle_event(struct worker *w, struct batch *b, const rd_kafka_message_t *m) {
     struct part *p = w->assignment && m->rkt ? assignment_part(w->assignment, m->partition) : NULL;
     if (m->err == RD_KAFKA_RESP_ERR__PARTITION_EOF) {
-        if (p && b && m->offset > p->position)
+        if (p && b && !p->stopped && m->offset > p->position)
             batch_advance(b, p, m->offset); /* what lies before the end and isn't a record */
         return;
     }
     struct error err = {0};
     kafka_error(m->err, "consume", rd_kafka_message_errstr(m), &err);
-    if (m->err == RD_KAFKA_RESP_ERR__AUTO_OFFSET_RESET && p) {
-        LOG(LOG_ERROR, "partition_stopped", LOG_S("topic", w->cfg->kafka.usage_topic),
-            LOG_I("partition", p->id), LOG_I("position", p->position),
-            LOG_S("reason", "the offset to read is not in the log"), LOG_E(&err));
-        p->stopped = true;
-        if (w->cfg->kafka.skip_lost_offsets)
-            worker_rejoin(w); /* the claim skips what is gone, and counts it */
+    if (p && (m->err == RD_KAFKA_RESP_ERR__AUTO_OFFSET_RESET ||
+              m->err == RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART)) {
+        LOG(LOG_WARN, "log_changed", LOG_S("topic", w->cfg->kafka.usage_topic), LOG_I("partition", p->id),
+            LOG_I("position", p->position), LOG_E(&err));
+        claim_again(w);
         return;
     }
     worker_report(w, "consume_failed", &err);

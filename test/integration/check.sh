@@ -8,7 +8,7 @@ set -eu
 begin check
 good=$work/config.yaml
 cases=0
-schema_row=$(sql "SELECT CONCAT('(', version, ',', QUOTE(name), ',', QUOTE(checksum), ',', QUOTE(applied_at), ')') FROM schema_migration WHERE version = 1")
+schema_rows=$(sql "SELECT GROUP_CONCAT('(', version, ',', QUOTE(name), ',', QUOTE(checksum), ',', QUOTE(applied_at), ')') FROM schema_migration")
 
 # The server's own administrator, for what tallyd's user must not be able to do.
 admin() {
@@ -253,19 +253,19 @@ checks 0 'warn  mysql   clock               [23][0-9]{4} ms behind ours'
 admin "SET GLOBAL init_connect = ''"
 
 sql 'DELETE FROM schema_migration'
-checks 7 'FAIL  mysql   schema              1 of 1 migrations are missing \(run `tallyd migrate'
+checks 7 'FAIL  mysql   schema              2 of 2 migrations are missing \(run `tallyd migrate'
 agrees 7 "$good"
-sql "INSERT INTO schema_migration VALUES $schema_row; UPDATE schema_migration SET checksum = REPEAT('0', 64)"
+sql "INSERT INTO schema_migration VALUES $schema_rows; UPDATE schema_migration SET checksum = REPEAT('0', 64) WHERE version = 1"
 checks 7 'FAIL  mysql   schema              migration 0001, 0001_initial.sql: was applied as something else .*\)$'
-sql "REPLACE INTO schema_migration VALUES $schema_row, (2, '0002_later.sql', REPEAT('0', 64), UTC_TIMESTAMP(3))"
-checks 0 'ok    mysql   schema              1 migration applied, and 1 newer'
-sql "UPDATE schema_migration SET name = '0002_later.breaking.sql' WHERE version = 2"
-checks 7 'FAIL  mysql   schema              migration 0002, .*this one can.t run on it'
-sql "DELETE FROM schema_migration WHERE version = 2; RENAME TABLE usage_block TO usage_block_away"
+sql "REPLACE INTO schema_migration VALUES $schema_rows, (3, '0003_later.sql', REPEAT('0', 64), UTC_TIMESTAMP(3))"
+checks 0 'ok    mysql   schema              2 migrations applied, and 1 newer'
+sql "UPDATE schema_migration SET name = '0003_later.breaking.sql' WHERE version = 3"
+checks 7 'FAIL  mysql   schema              migration 0003, .*this one can.t run on it'
+sql "DELETE FROM schema_migration WHERE version = 3; RENAME TABLE usage_block TO usage_block_away"
 checks 6 "FAIL  mysql   rights              SELECT on usage_block: .*doesn't exist"
 sql 'RENAME TABLE usage_block_away TO usage_block'
 empty_database
-checks 7 'FAIL  mysql   schema              1 of 1 migrations are missing'
+checks 7 'FAIL  mysql   schema              2 of 2 migrations are missing'
 says '--    mysql   engine, rights'
 "$tallyd" migrate -c "$work/owner.yaml" >/dev/null
 echo "ok check: $cases things about MySQL"
@@ -277,7 +277,7 @@ redis CONFIG SET maxmemory-policy allkeys-lru >/dev/null
 sql 'DELETE FROM schema_migration'
 checks 5 'FAIL  redis   eviction'
 says 'FAIL  mysql   schema'
-sql "INSERT INTO schema_migration VALUES $schema_row"
+sql "INSERT INTO schema_migration VALUES $schema_rows"
 redis CONFIG SET maxmemory-policy noeviction >/dev/null
 
 for server in redis mysql kafka; do

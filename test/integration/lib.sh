@@ -246,6 +246,20 @@ caught_up() {
     [ "$(ledger_end)" = "$(topic_end)" ] && [ "$(sql "SELECT COUNT(*) FROM usage_event_outbox WHERE status <> 'SENT'")" = 0 ]
 }
 
+# Partitions whose offset in Kafka is above what the ledger has settled, with both; there must never be one. Kafka is asked first, since
+# the ledger only grows. Fails without a broker's answer.
+committed_above_ledger() {
+    "$ktool" committed "$group" "$usage_topic" >"$work/committed" 2>"$work/committed.err" || return 1
+    sql "SELECT partition_id, next_offset FROM consumer_ledger WHERE topic = '$usage_topic'" |
+        awk 'NR == FNR { next_offset[$1] = $2; next } !($1 in next_offset) || $2 > next_offset[$1] { print $1 ": " $2 " above " next_offset[$1] }' \
+            - "$work/committed"
+}
+
+committed_below_ledger() {
+    committed_above=$(committed_above_ledger) || die "the group's offsets: $(cat "$work/committed.err")"
+    [ -z "$committed_above" ] || die "committed in Kafka but not settled, partition $committed_above"
+}
+
 # The records of a topic, by kcat's format.
 records() {
     kcat -b "$KAFKA_BROKERS" -C -t "$1" -o beginning -e -q -f "$2"

@@ -80,7 +80,7 @@ START_TEST(test_each_key_lands_in_its_member) {
     struct config *c = must_parse(
         "kafka:\n  brokers: b1\n  client_id: c1\n  group_id: g1\n  topics: {usage: t1, notification: t2, dlt: t3}\n"
         "  session_timeout_ms: 1001\n  max_poll_interval_ms: 1002\n  auto_commit_interval_ms: 1003\n"
-        "  fetch_wait_max_ms: 1004\n  message_timeout_ms: 1005\n  skip_lost_offsets: true\n"
+        "  fetch_wait_max_ms: 1004\n  message_timeout_ms: 1005\n  skip_lost_offsets: true\n  accept_recreated_topic: true\n"
         "  properties: {p1: v1, p2: v2}\n"
         "redis: {host: r1, port: 2001, database: 2002, username: r2, password: r3, connect_timeout_ms: 2003,\n"
         "  timeout_ms: 2004}\n"
@@ -104,6 +104,7 @@ START_TEST(test_each_key_lands_in_its_member) {
     ck_assert_int_eq(c->kafka.fetch_wait_max_ms, 1004);
     ck_assert_int_eq(c->kafka.message_timeout_ms, 1005);
     ck_assert(c->kafka.skip_lost_offsets);
+    ck_assert(c->kafka.accept_recreated_topic);
     ck_assert_uint_eq(c->kafka.property_count, 2);
     ck_assert_str_eq(c->kafka.properties[1].name, "p2");
     ck_assert_str_eq(c->kafka.properties[1].value, "v2");
