@@ -28,9 +28,10 @@ struct worker_shared {
 struct worker *worker_start(const struct worker_shared *shared, int number, struct error *err)
     __attribute__((warn_unused_result));
 
-/* Asks it to end: no more polling; what is in flight is settled, until the
- * deadline (monotonic ms), then the group is left. Any thread. */
-void worker_stop(struct worker *w, int64_t deadline_ms);
+/* Asks it to end: no more polling; what is in flight is settled, until
+ * `settle_until_ms` (monotonic), then the group is left, or not, if no broker
+ * answers until `close_until_ms`. Any thread. */
+void worker_stop(struct worker *w, int64_t settle_until_ms, int64_t close_until_ms);
 /* Waits for its end until the deadline and frees it. False: it didn't end in time; it's left running. */
 bool worker_join(struct worker *w, int64_t deadline_ms);
 /* Up to which offset a partition is settled in this process's present

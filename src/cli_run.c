@@ -116,15 +116,14 @@ static bool daemon_start(struct daemon *d, bool until_drained, struct error *err
 /* Stops and frees everything. False when something didn't end in time: it's left as it is. */
 static bool daemon_stop(struct daemon *d) {
     int64_t deadline = watch_deadline(d->watch);
-    int64_t settle_until =
-        deadline - (d->cfg->shutdown.deadline_ms / 4 < 5000 ? d->cfg->shutdown.deadline_ms / 4 : 5000);
+    int64_t rest = d->cfg->shutdown.deadline_ms / 4 < 5000 ? d->cfg->shutdown.deadline_ms / 4 : 5000;
     bool ended = true;
     for (size_t i = 0; i < d->worker_count; i++)
-        worker_stop(d->workers[i], settle_until);
+        worker_stop(d->workers[i], deadline - rest, deadline - rest / 2);
     for (size_t i = 0; i < d->worker_count; i++)
         ended = worker_join(d->workers[i], deadline - LAST_WORDS_MS) && ended;
     if (ended && d->relay) { /* a settler that goes on still uses it */
-        relay_stop(d->relay, deadline - 3 * LAST_WORDS_MS);
+        relay_stop(d->relay, deadline - rest / 2);
         ended = relay_join(d->relay, deadline - LAST_WORDS_MS);
     }
     if (!ended)

@@ -16,6 +16,7 @@
 #define BUSY_POLL_MS 5           /* while a batch is in flight: its offsets are to be stored soon */
 #define REVOKE_DEADLINE_MS 10000 /* others wait for the partitions meanwhile */
 #define CLOSE_DEADLINE_MS 5000
+#define WATCH_TIMEOUT_MS 1000
 
 bool worker_out_of_time(const struct worker *w) {
     return atomic_load(&w->stopping) && clock_monotonic_ms() > atomic_load(&w->stop_deadline_ms);
@@ -219,9 +220,40 @@ static void open_assignment(struct worker *w) {
     commit_starts(w);
 }
 
+static void expect_silence(struct worker *w) {
+    w->next_watch_ms = clock_monotonic_ms() + w->cfg->retry.report_interval_ms;
+}
+
 static rd_kafka_message_t *poll_consumer(struct worker *w, int timeout_ms) {
     fault_at("worker.poll");
-    return rd_kafka_consumer_poll(w->consumer, timeout_ms);
+    rd_kafka_message_t *m = rd_kafka_consumer_poll(w->consumer, timeout_ms);
+    if (m && m->err == RD_KAFKA_RESP_ERR_NO_ERROR)
+        expect_silence(w);
+    return m;
+}
+
+/* A client that reaches no broker says so once and then only returns nothing, as it does when there is
+ * nothing: so a silence that lasts a period is looked into, and what is waited for is said. Who was refused
+ * joins again when it isn't any more: the client would look for the topic some minutes later. */
+static void watch(struct worker *w) {
+    struct error err = {0};
+    size_t n;
+    if (w->to_open || clock_monotonic_ms() < w->next_watch_ms)
+        return;
+    int32_t *ids = kafka_topic_partitions(w->consumer, w->cfg->kafka.usage_topic, WATCH_TIMEOUT_MS, &n, &err);
+    expect_silence(w);
+    if (!ids) {
+        worker_report(w, "consume_waiting", &err);
+        w->kafka_away = true;
+        w->kafka_refuses = err.action == ERROR_STOP;
+        return;
+    }
+    free(ids);
+    if (w->kafka_away)
+        LOG(LOG_INFO, "consume_goes_on", LOG_I("worker", w->number));
+    if (w->kafka_refuses && !w->assignment)
+        worker_rejoin(w);
+    w->kafka_away = w->kafka_refuses = false;
 }
 
 static void carry(struct worker *w, rd_kafka_message_t *m) {
@@ -362,6 +394,7 @@ static void work(struct worker *w) {
             continue;
         }
         open_assignment(w);
+        watch(w);
         if (!w->assignment) {
             poll_unassigned(w);
             continue;
@@ -377,14 +410,16 @@ static void work(struct worker *w) {
 static void close_consumer(struct worker *w) {
     fault_at("worker.shutdown");
     give_up_assignment(w, true);
+    int64_t left = atomic_load(&w->close_deadline_ms) - clock_monotonic_ms();
     if (w->consumer)
-        kafka_consumer_close(w->consumer, CLOSE_DEADLINE_MS);
+        kafka_consumer_close(w->consumer, left < CLOSE_DEADLINE_MS ? left : CLOSE_DEADLINE_MS);
     fault_at("worker.closed");
     w->consumer = NULL;
 }
 
 static void *worker_main(void *arg) {
     struct worker *w = arg;
+    expect_silence(w);
     pthread_setname_np(pthread_self(), "worker");
     work(w);
     close_consumer(w);
@@ -435,6 +470,7 @@ struct worker *worker_start(const struct worker_shared *shared, int number, stru
     clock_cond_init(&w->changed);
     atomic_init(&w->stopping, false);
     atomic_init(&w->stop_deadline_ms, 0);
+    atomic_init(&w->close_deadline_ms, INT64_MAX);
     w->shared = *shared;
     w->cfg = shared->cfg;
     w->number = number;
@@ -444,8 +480,9 @@ struct worker *worker_start(const struct worker_shared *shared, int number, stru
     return NULL;
 }
 
-void worker_stop(struct worker *w, int64_t deadline_ms) {
-    atomic_store(&w->stop_deadline_ms, deadline_ms);
+void worker_stop(struct worker *w, int64_t settle_until_ms, int64_t close_until_ms) {
+    atomic_store(&w->close_deadline_ms, close_until_ms);
+    atomic_store(&w->stop_deadline_ms, settle_until_ms);
     atomic_store(&w->stopping, true);
 }
 

@@ -18,7 +18,7 @@
 struct worker {
     /* any thread */
     atomic_bool stopping;
-    atomic_llong stop_deadline_ms;
+    atomic_llong stop_deadline_ms, close_deadline_ms;
     /* shared, under `lock` */
     pthread_mutex_t lock;
     pthread_cond_t changed;
@@ -46,6 +46,8 @@ struct worker {
     struct batch
         *hand; /* the batch being decided, for voiding decisions when the one in flight is decided again */
     int64_t next_report_ms;
+    int64_t next_watch_ms;          /* when the silence is looked into */
+    bool kafka_away, kafka_refuses; /* what was found then */
 };
 
 /* Whether waiting is over: told to stop and past the deadline. */

@@ -102,7 +102,7 @@ plain running
 flows_on
 kill -s STOP "$daemon"
 lost_from=$(next_of 1)
-await 'the log runs ahead' 60 log_reaches 1 $((lost_from + 1500))
+await 'the log runs ahead' 60 log_reaches 1 $((lost_from + 500))
 traffic_ends
 keep running
 "$ktool" records-delete "$usage_topic" 1 -1

@@ -14,7 +14,7 @@
 . "$(dirname "$0")/../integration/lib.sh"
 
 families=${families:-100}
-rate=${rate:-1500}
+rate=${rate:-600}
 seed=${TALLYD_TEST_SEED:-61}
 labels=
 extra_topics=
@@ -30,6 +30,8 @@ kafka_begin() {
     grep -q TALLYD_FAULT_LOG "$tallyd" || tallyd=$root/build-fault/tallyd
     [ -x "$tallyd" ] || die "$tallyd isn't built: make faults"
     kafka_configure "$work/config.yaml"
+    # what is produced while the broker is away waits for it, however long that takes
+    sed -i 's/message_timeout_ms: .*/message_timeout_ms: 600000/; s/lease_ms: .*/lease_ms: 900000/' "$work/owner.yaml"
     simulate seeding --seed-db --families "$families"
 }
 

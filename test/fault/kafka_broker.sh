@@ -1,0 +1,122 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# The broker goes away under traffic: killed, stopped, frozen for longer than sessions and message time-outs last, away for a while
+# (AWAY_SECONDS=120 for two minutes; 10 by default) and frozen at SIGTERM; the producers end in fatal errors. The daemon waits without a
+# restart and without a busy loop, says once a period what it waits for, and goes on.
+set -eu
+# shellcheck source=test/fault/lib_kafka.sh
+. "$(dirname "$0")/lib_kafka.sh"
+case ${BROKER_KIND:-} in
+embedded*)
+    echo 'skipped kafka_broker: the embedded broker does not come back'
+    exit 0
+    ;;
+esac
+away=${AWAY_SECONDS:-10}
+message_timeout_ms=1000
+lease_ms=7000
+report_interval_ms=2000
+export message_timeout_ms lease_ms
+kafka_begin kafka_broker
+kafka_configure "$work/config.yaml" '' 'workers: 3'
+sampling
+
+ticks() { # of the processor, by the daemon
+    cut -d ')' -f 2 "/proc/$daemon/stat" | awk '{ print $12 + $13 }'
+}
+joined() { # how often partitions were given to one of its members
+    grep -c '"event":"partitions_assigned"' "$log" || :
+}
+# waited SECONDS: looks at what the daemon does for so long with nothing to reach, and judges it.
+waited() {
+    waited_lines=$(wc -l <"$log") waited_ticks=$(ticks) waited_from=$(date +%s%3N)
+    mark
+    sleep "$1" # it's about this very time
+    kill -0 "$daemon" || die 'the daemon has ended'
+    waited_ms=$(($(date +%s%3N) - waited_from))
+    waited_lines=$(($(wc -l <"$log") - waited_lines)) waited_ticks=$(($(ticks) - waited_ticks))
+    # a tenth of a processor; three workers and the relay, each with a handful of lines a period
+    [ "$waited_ticks" -le $((waited_ms * $(getconf CLK_TCK) / 10000 + 10)) ] || die "$waited_ticks ticks in $waited_ms ms"
+    [ "$waited_lines" -le $((waited_ms / 1000 * 15 + 40)) ] || die "$waited_lines lines in $waited_ms ms"
+    waited_told=$(said_times '"event":"consume_waiting"')
+    [ "$waited_told" -ge $((waited_ms / report_interval_ms / 2)) ] || die "$waited_told lines about what it waits for in $waited_ms ms"
+    [ "$waited_told" -le $((3 * (waited_ms / report_interval_ms + 2))) ] || die "$waited_told lines about what it waits for in $waited_ms ms"
+}
+daemon steady
+
+traffic killed
+joined_before=$(joined)
+broker stop-one KILL
+waited 5
+broker start-one
+flows_on 500
+quiet
+told 'broker down, killed' "$waited_told lines said what was waited for in $waited_ms ms, $waited_lines in all, $waited_ticks ticks of the processor"
+
+traffic stopped
+broker stop-one TERM
+waited 3
+broker start-one
+flows_on 500
+quiet
+told 'broker down, stopped' "$waited_told lines said what was waited for in $waited_ms ms, $waited_lines in all, $waited_ticks ticks"
+
+traffic frozen
+kill -s STOP "$(broker_pid)"
+waited 9 # the session lasts 6 s, a message 1 s
+kill -s CONT "$(broker_pid)"
+flows_on 500
+quiet
+said SESSTMOUT || said '"lost":true' || die 'no session timed out'
+told 'broker frozen' "$waited_told lines said what was waited for in $waited_ms ms, $waited_lines in all, $waited_ticks ticks; every session had timed out"
+daemon_ends
+
+session_timeout_ms=$((away * 1000 + 30000))
+kafka_configure "$work/config.yaml" '' 'workers: 3'
+session_timeout_ms=6000
+daemon away
+traffic away
+joined_before=$(joined)
+broker stop-one KILL
+waited "$away"
+broker start-one
+flows_on 500
+quiet
+assert_eq 'times that partitions were given' "$joined_before" "$(joined)"
+told 'broker away for a while' "$waited_told lines said what was waited for in $waited_ms ms, $waited_lines in all, $waited_ticks ticks; the members kept their partitions"
+daemon_ends
+
+# ---- SIGTERM with a frozen broker ------------------------------------------------------------------------------------------------
+
+kafka_configure "$work/config.yaml" '' 'workers: 3
+shutdown:
+  deadline_ms: 6000'
+daemon ends
+traffic ends
+kill -s STOP "$(broker_pid)"
+since=$(date +%s%3N)
+daemon_ends
+took=$(($(date +%s%3N) - since))
+kill -s CONT "$(broker_pid)"
+[ "$took" -le 6500 ] || die "SIGTERM took $took ms of 6000"
+daemon afterwards
+flows_on
+quiet
+told 'broker frozen at SIGTERM' "the daemon ended in $took ms of 6000, with 0"
+daemon_ends
+
+# ---- fatal ---------------------------------------------------------------------------------------------------------------------
+
+kafka_configure "$work/config.yaml" '' 'workers: 3'
+daemon_faulty fatal 'relay.produce@20:fatal;dlt.produce@30:fatal'
+traffic fatal --broken 0.05
+both_fatal() {
+    fired fatal '^relay.produce .*fatal' && fired fatal '^dlt.produce .*fatal'
+}
+await 'both producers had a fatal error' 60 both_fatal
+flows_on 500
+quiet
+[ "$(said_times '"event":"producer_renewed"')" -ge 1 ] || die "the relay's producer wasn't renewed"
+told 'producer fatal' "the relay's and the DLT's producer were told of a fatal error and made anew"
+daemon_ends
+sampling_ends
