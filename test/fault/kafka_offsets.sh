@@ -3,6 +3,7 @@
 # The log and the ledger disagree: records deleted before they were settled, while the daemon is away and under a reading one; the topic
 # made anew, shorter than the ledger and longer, while the daemon is away and under a running one. Such a partition stops, and the log
 # says what is missing; the configuration says to go on, and it goes on.
+# shellcheck disable=SC2119 # arguments that may be left out
 set -eu
 # shellcheck source=test/fault/lib_kafka.sh
 . "$(dirname "$0")/lib_kafka.sh"

@@ -10,6 +10,7 @@
 #   …the fault…                     `said`, `fired` and the like: it was seen
 #   quiet                           the traffic ends, all is settled, every promise holds
 #   told FAULT FIGURES…             the fault's line
+# shellcheck disable=SC2120 # arguments that may be left out
 # shellcheck source=test/integration/lib.sh
 . "$(dirname "$0")/../integration/lib.sh"
 
@@ -187,5 +188,5 @@ sampling_ends() {
     : >"$work/enough"
     ended 'the comparing of offsets' "$sampler" 0
     [ "$(cat "$work/sampled")" -gt 0 ] || die 'the offsets were never compared'
-    echo "offsets compared $(cat "$work/sampled") times"
+    echo "ok kafka: the group's offsets were compared $(cat "$work/sampled") times, never above the ledger's"
 }
