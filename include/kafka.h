@@ -50,8 +50,9 @@ bool kafka_error(rd_kafka_resp_err_t code, const char *what, const char *detail,
  * otherwise wait about a second on a timer. What goes wrong shows when producing. */
 void kafka_topic_prefetch(rd_kafka_t *rk, const char *topic);
 
-/* Closes a consumer without waiting for ever: leaves the group if the broker
- * answers within the deadline, then destroys the handle. Messages and lists must be freed before. */
+/* Closes a consumer without waiting for ever: leaves the group and destroys the
+ * handle if the broker answers within the deadline. If not the handle is left as
+ * it is: this is for a process that ends. Messages and lists must be freed before. */
 void kafka_consumer_close(rd_kafka_t *rk, int64_t deadline_ms);
 
 /* The partitions a topic has now: a new array of `*n` ids, freed by the caller,

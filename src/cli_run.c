@@ -119,7 +119,7 @@ static bool daemon_stop(struct daemon *d) {
     int64_t rest = d->cfg->shutdown.deadline_ms / 4 < 5000 ? d->cfg->shutdown.deadline_ms / 4 : 5000;
     bool ended = true;
     for (size_t i = 0; i < d->worker_count; i++)
-        worker_stop(d->workers[i], deadline - rest, deadline - rest / 2);
+        worker_stop(d->workers[i], deadline - rest, deadline - rest / 4 * 3);
     for (size_t i = 0; i < d->worker_count; i++)
         ended = worker_join(d->workers[i], deadline - LAST_WORDS_MS) && ended;
     if (ended && d->relay) { /* a settler that goes on still uses it */

@@ -376,8 +376,7 @@ void kafka_consumer_close(rd_kafka_t *rk, int64_t deadline_ms) {
     bool closed = closing && rd_kafka_consumer_closed(rk);
     rd_kafka_queue_destroy(queue);
     LOG(closed ? LOG_DEBUG : LOG_WARN, "consumer_closed", LOG_B("left_group", closed));
+    /* Destroying it now could wait for requests that a frozen broker never answers. */
     if (closed)
         rd_kafka_destroy(rk);
-    else
-        rd_kafka_destroy_flags(rk, RD_KAFKA_DESTROY_F_NO_CONSUMER_CLOSE);
 }
