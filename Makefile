@@ -70,12 +70,19 @@ $(BUILD)/test/test_schemas: $(BUILD)/obj/support/schema.o
 
 SUPPORT := $(patsubst test/support/%.c,$(BUILD)/obj/support/%.o,$(wildcard test/support/scenario_*.c))
 
+# The reference model too; of the scenarios' support it shares files, topics and tables, not what judges.
+MODEL := $(patsubst test/support/%.c,$(BUILD)/obj/support/%.o,$(wildcard test/support/model_*.c)) \
+	$(patsubst %,$(BUILD)/obj/support/scenario_%.o,base sql topic) $(BUILD)/obj/buf.o
+
 $(BUILD)/obj/support/%.o: test/support/%.c
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CFLAGS) -c -o $@ $<
 
 $(BUILD)/test/scenario: test/tool/scenario.c $(SUPPORT) $(OBJS) | $(BUILD)/test
 	$(Q)$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) -o $@ $< $(filter %.o,$^) $(ALL_LIBS)
+
+$(BUILD)/test/model: test/tool/model.c $(MODEL) | $(BUILD)/test
+	$(Q)$(CC) $(ALL_CFLAGS) -Itest/support $(ALL_LDFLAGS) -o $@ $< $(filter %.o,$^) $(ALL_LIBS)
 
 $(BUILD)/test/%: test/tool/%.c $(OBJS) | $(BUILD)/test
 	$(Q)$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) -o $@ $< $(filter %.o,$^) $(ALL_LIBS)

@@ -12,10 +12,12 @@
 #define PRINTED_MAX 50 /* lines a scenario; after that the cause is in them or nowhere */
 #define TEXT_MAX 700   /* bytes of one side in a line: a notification fits, a 64 KiB body doesn't */
 
+const char *sc_program = "scenario";
+
 void sc_die(const char *fmt, ...) {
     va_list ap;
     va_start(ap, fmt);
-    fputs("scenario: ", stderr);
+    fprintf(stderr, "%s: ", sc_program);
     vfprintf(stderr, fmt, ap);
     fputc('\n', stderr);
     va_end(ap);

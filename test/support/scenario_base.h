@@ -11,6 +11,7 @@
 
 /* Status 2: the tool could not do its work, so nothing is said about tallyd.
  * Status 1 is kept for "it came out differently". */
+extern const char *sc_program; /* the name its messages begin with */
 void sc_die(const char *fmt, ...) __attribute__((noreturn, format(printf, 1, 2)));
 
 /* An environment variable that has to be there. Borrowed. */
