@@ -81,6 +81,18 @@ end() {
     assert_eq "daemon $1 ended by $2: exit code" "$3" "$end_code"
 }
 
+start_all() {
+    for all_daemon in $(seq "$daemons"); do
+        start "$all_daemon"
+    done
+}
+
+end_all() {
+    for all_daemon in $(seq "$daemons"); do
+        end "$all_daemon" TERM 0
+    done
+}
+
 # ---- what happens to them ---------------------------------------------------------------------------------------------
 
 restart() {
@@ -141,6 +153,11 @@ run_phase() {
     if [ "$phase" -gt 0 ]; then
         sql <"$work/run/phase-$phase.sql"
         warm
+        # A month that is closed counts for a worker from its next assignment or settlement on.
+        if grep -q '^floor' "$work/run/phase-$phase.changes"; then
+            end_all
+            start_all
+        fi
     fi
     draw 3
     case $disturbed in
@@ -165,7 +182,7 @@ run_phase() {
 
 run_seed() {
     disturbed=$((seed % 2))
-    dice=$((seed * 7919 + 17))
+    dice=$(((seed % 1000003 * 7919 + 17) % 2147483648))
     starts=0
     draw 3
     partitions=$((1 + 2 * drawn))
@@ -175,22 +192,18 @@ run_seed() {
     tables
     session_timeout_ms=$((disturbed ? 2500 : 6000))
     configure "$work/config.yaml"
-    "$model" make "$work/run" --seed "$seed" --partitions "$partitions" --base "$base" >"$work/make.log" || die "model make: exit code $?"
+    "$model" make "$work/run" --seed "$seed" --partitions "$partitions" --base "$base" --floor >"$work/make.log" || die "model make: exit code $?"
     step "$(cat "$work/make.log"), $partitions partitions"
     sql <"$work/run/population.sql"
     draw 2
     daemons=$((drawn + 1))
-    for run_daemon in $(seq "$daemons"); do
-        start "$run_daemon"
-    done
+    start_all
     phase=0
     while [ -e "$work/run/phase-$phase.records" ]; do
         run_phase
         phase=$((phase + 1))
     done
-    for run_daemon in $(seq "$daemons"); do
-        end "$run_daemon" TERM 0
-    done
+    end_all
     [ "$disturbed" = 0 ] || set -- --crashes
     "$model" check "$work/run" --group "$group" --usage-topic "$usage_topic" --notification-topic "$notification_topic" \
         --dlt-topic "$dlt_topic" --cache "$@" >"$work/check.log" 2>&1 || die "the model and what is there differ:

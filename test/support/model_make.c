@@ -761,7 +761,7 @@ static void world_change(struct maker *m) {
         if (last && f->changed)
             warm_note(m, f);
     }
-    if (m->phase >= 2 && m->model->floor < m->month - 1 && percent(m, 40)) {
+    if (m->size->floor && m->phase >= 2 && m->model->floor < m->month - 1 && percent(m, 40)) {
         model_month_date(m->month - 1, date);
         change(m, "floor %.7s", date);
     }

@@ -8,6 +8,7 @@
 #ifndef MODEL_MAKE_H
 #define MODEL_MAKE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct model_size {
@@ -17,6 +18,7 @@ struct model_size {
     int phases;
     int partitions;
     int64_t base_ms; /* the newest records carry about this time */
+    bool floor;      /* months are closed too; a daemon that runs then sees it from its second batch on */
 };
 
 /* Writes the folder (model_world.h); the same size gives the same bytes. */
