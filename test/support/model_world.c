@@ -2,6 +2,7 @@
 #include "model_world.h"
 
 #include <errno.h>
+#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -189,6 +190,7 @@ struct run {
     FILE *places;
     int phase;
     size_t acknowledged;
+    bool broken; /* the producer gave up: another one goes on where it stopped */
 };
 
 static void set(rd_kafka_conf_t *conf, const char *name, const char *value) {
@@ -201,8 +203,13 @@ static void delivered(rd_kafka_t *rk, const rd_kafka_message_t *message, void *o
     (void)rk;
     struct run *run = opaque;
     const struct sc_record *r = message->_private;
-    if (message->err)
-        sc_die("Kafka: record %ld was not taken: %s", r->offset, rd_kafka_err2str(message->err));
+    if (message->err) {
+        if (!run->broken)
+            fprintf(stderr, "model: record %ld was not taken: %s\n", r->offset,
+                    rd_kafka_err2str(message->err));
+        run->broken = true;
+        return;
+    }
     fprintf(run->places, "%d %ld %d %ld\n", run->phase, r->offset, message->partition, message->offset);
     run->acknowledged++;
 }
@@ -245,8 +252,12 @@ static void record_send(struct run *run, struct sc_record *r) {
                                 RD_KAFKA_V_OPAQUE(r), RD_KAFKA_V_MSGFLAGS(0), RD_KAFKA_V_END);
         rd_kafka_poll(run->rk, err == RD_KAFKA_RESP_ERR__QUEUE_FULL ? 100 : 0);
     } while (err == RD_KAFKA_RESP_ERR__QUEUE_FULL);
-    if (err)
+    if (!err)
+        return;
+    rd_kafka_headers_destroy(headers);
+    if (err != RD_KAFKA_RESP_ERR__FATAL)
         sc_die("Kafka: producing to %s: %s", run->topic, rd_kafka_err2str(err));
+    run->broken = true;
 }
 
 static int64_t now_us(void) {
@@ -265,21 +276,67 @@ static void pace(struct run *run, int64_t began_us, size_t sent, long rate) {
     }
 }
 
-/* Marks the records that lie on the topic already. */
-static size_t mark_landed(const char *topic, int phase, bool *landed, size_t count) {
-    struct sc_records there = sc_topic_read(topic);
+/* Marks the records that lie on the topic already, and notes the places of those whose acknowledgement was
+ * lost. */
+static size_t mark_landed(struct run *run, json_t *noted, bool *landed, size_t count) {
+    struct sc_records there = sc_topic_read(run->topic);
     size_t n = 0;
     for (size_t i = 0; i < there.count; i++) {
+        const struct sc_record *r = &there.items[i];
         int of;
         int64_t index;
-        if (!model_header_of(&there.items[i], &of, &index) || of != phase || index < 0 ||
-            (size_t)index >= count)
+        char place[64];
+        if (!model_header_of(r, &of, &index) || of != run->phase || index < 0 || (size_t)index >= count)
             continue;
         n += !landed[index];
         landed[index] = true;
+        snprintf(place, sizeof place, "%d/%ld", r->partition, r->offset);
+        if (!json_object_get(noted, place))
+            fprintf(run->places, "%d %ld %d %ld\n", of, index, r->partition, r->offset);
     }
     sc_records_free(&there);
     return n;
+}
+
+/* The places noted so far, "partition/offset". */
+static json_t *places_noted(const char *path) {
+    json_t *noted = json_object();
+    FILE *f = fopen(path, "r");
+    int phase, partition;
+    long index, offset;
+    while (f && fscanf(f, "%d %ld %d %ld", &phase, &index, &partition, &offset) == 4) {
+        char place[64];
+        snprintf(place, sizeof place, "%d/%ld", partition, offset);
+        sc_map_set(noted, place, 1);
+    }
+    if (f)
+        fclose(f);
+    return noted;
+}
+
+/* Sends what isn't there yet, in order, and waits for the acknowledgements; false when the producer gave up
+ * on the way, as an idempotent one does when a broker comes back and doesn't know it any more. How many were
+ * sent is in *sent. */
+static bool send_missing(struct run *run, struct sc_records *records, const bool *landed, int64_t from,
+                         int64_t to, long rate, size_t *sent) {
+    int64_t began_us = now_us();
+    *sent = 0;
+    run->broken = false;
+    run->acknowledged = 0;
+    run->rk = producer(run);
+    for (int64_t i = from; i < to && !run->broken; i++) {
+        if (landed[i])
+            continue;
+        pace(run, began_us, *sent, rate);
+        record_send(run, &records->items[i]);
+        ++*sent;
+    }
+    while (rd_kafka_flush(run->rk, 1000) == RD_KAFKA_RESP_ERR__TIMED_OUT)
+        ;
+    rd_kafka_destroy(run->rk);
+    if (!run->broken && run->acknowledged != *sent)
+        sc_die("Kafka: %zu records sent, %zu acknowledged", *sent, run->acknowledged);
+    return !run->broken;
 }
 
 void model_produce(const char *dir, int phase, const char *topic, long rate, int64_t from, int64_t to) {
@@ -287,26 +344,19 @@ void model_produce(const char *dir, int phase, const char *topic, long rate, int
     if (to < 0 || (size_t)to > records.count)
         to = (int64_t)records.count;
     bool *landed = mem_zero(records.count + 1, sizeof *landed);
-    size_t before = mark_landed(topic, phase, landed, records.count), sent = 0;
     char *path = sc_path(dir, "places");
     struct run run = {.topic = topic, .phase = phase, .places = fopen(path, "a")};
     if (!run.places)
         sc_die("%s: %s", path, strerror(errno));
     setvbuf(run.places, NULL, _IOLBF, 4096);
-    run.rk = producer(&run);
-    int64_t began_us = now_us();
-    for (int64_t i = from; i < to; i++) {
-        if (landed[i])
-            continue;
-        pace(&run, began_us, sent, rate);
-        record_send(&run, &records.items[i]);
-        sent++;
-    }
-    while (rd_kafka_flush(run.rk, 1000) == RD_KAFKA_RESP_ERR__TIMED_OUT)
-        ;
-    if (run.acknowledged != sent)
-        sc_die("Kafka: %zu records sent, %zu acknowledged", sent, run.acknowledged);
-    rd_kafka_destroy(run.rk);
+    size_t before, sent;
+    bool done;
+    do {
+        json_t *noted = places_noted(path);
+        before = mark_landed(&run, noted, landed, records.count);
+        json_decref(noted);
+        done = send_missing(&run, &records, landed, from, to, rate, &sent);
+    } while (!done);
     if (fclose(run.places) != 0)
         sc_die("%s: cannot be written", path);
     printf("produced %zu records of phase %d (%zu lay there)\n", sent, phase, before);
