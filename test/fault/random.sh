@@ -135,12 +135,9 @@ disturb() {
 # ---- one run ----------------------------------------------------------------------------------------------------------
 
 warm() {
-    while read -r warm_family; do
-        set -- "$@" "$warm_family"
-    done <"$work/run/phase-$phase.warm"
-    for warm_family in "$@"; do
-        "$tallyd" warm -c "$work/config.yaml" "$warm_family" >>"$work/warm.log" 2>&1 || die "warm: exit code $?"
-    done
+    [ -s "$work/run/phase-$phase.warm" ] || return 0
+    # shellcheck disable=SC2046 # a list of numbers
+    "$tallyd" warm -c "$work/config.yaml" $(cat "$work/run/phase-$phase.warm") >>"$work/warm.log" 2>&1 || die "warm: exit code $?"
 }
 
 drained() {

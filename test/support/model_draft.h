@@ -40,17 +40,17 @@ struct model_draft {
 void draft_set(struct model_draft *d, int member, char *json);
 void draft_free(struct model_draft *d);
 /* The document, its members in any order, with white space or without. */
-void draft_write(struct model_dice *dice, const struct model_draft *d, struct buf *out);
+void draft_write(struct model_dice *d, const struct model_draft *draft, struct buf *out);
 /* Text as JSON, some characters escaped though they needn't be. New. */
-char *draft_text(struct model_dice *dice, const char *text);
+char *draft_text(struct model_dice *d, const char *text);
 /* printf into a new string. */
 char *draft_format(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* The instant in one of the forms of the contract, quoted. New. */
-char *draft_time(struct model_dice *dice, int64_t t_ms);
+char *draft_time(struct model_dice *d, int64_t t_ms);
 
 /* Spoils one member so that it's an INVALID_FIELD (or takes the event's type away, which is none). */
-void draft_spoil(struct model_dice *dice, struct model_draft *d);
+void draft_spoil(struct model_dice *d, struct model_draft *draft);
 /* Spoils the finished document so that it is MALFORMED_JSON or EVENT_TOO_LARGE. */
-void draft_break(struct model_dice *dice, struct buf *value);
+void draft_break(struct model_dice *d, struct buf *value);
 
 #endif

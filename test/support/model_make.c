@@ -32,6 +32,7 @@ struct family {
     int64_t members[MEMBERS_MAX];
     int count;
     bool there;
+    bool strict;    /* never on two partitions of one phase, whatever comes again */
     bool changed;   /* since the population was written */
     int home;       /* the partition that decides it in this phase */
     int home_style; /* 0: by key; 1: no key; 2: other keys; 3: its key, but elsewhere */
@@ -235,6 +236,7 @@ static void family_draw(struct maker *m, size_t i) {
               : i % 16 == 7  ? FAMILY_LATER
               : i % 16 == 15 ? FAMILY_LIMITED
                              : FAMILY_PLAIN;
+    f->strict = i % 2 == 0;
     f->count = 1 + (int)draw(m, MEMBERS_MAX);
     int64_t first = i == 5 ? 1 : i == 6 ? MODEL_AMOUNT_MAX - MEMBERS_MAX : 200000 + (int64_t)i * 10;
     for (int c = 0; c < f->count; c++)
@@ -325,7 +327,7 @@ static struct model_verdict emit_home(struct maker *m, const struct family *f, i
 /* Only what was decided before this phase may lie anywhere; else where the id lies already, or at home. */
 static int place_for(const struct maker *m, const char *id, const struct family *f) {
     if (sc_map_get(m->since, id, m->phase) < m->phase)
-        return ANYWHERE;
+        return f->strict ? f->home : ANYWHERE;
     return (int)sc_map_get(m->ids, id, f->home);
 }
 
@@ -558,24 +560,25 @@ static void make_conflict(struct maker *m) {
         (sc_map_get(m->since, p->id, m->phase) == m->phase && sc_map_get(m->ids, p->id, 0) == ANYWHERE))
         return;
     const struct family *f = &m->families[p->family];
-    int64_t family = f->id, customer = known->event.customer, bytes = known->event.bytes;
-    int64_t kind = draw(m, 4);
+    int64_t customer = known->event.customer, bytes = known->event.bytes, kind = draw(m, 4);
+    int place = place_for(m, p->id, f);
+    const struct family *of = kind == 2 ? &m->families[draw(m, (int64_t)m->family_count)] : f;
+    if (of->kind == FAMILY_CARRY || of->kind == FAMILY_LIMITED)
+        of = f; /* not of one whose month might come to be by it */
+    if (of != f && place == ANYWHERE && of->strict)
+        place = of->home;
+    if (of->strict && place != of->home)
+        return;
     if (kind == 0)
         bytes += bytes < MODEL_AMOUNT_MAX ? 1 : -1;
     else if (kind == 1)
         customer = f->members[draw(m, f->count)];
-    else if (kind == 2)
-        family = m->families[draw(m, 1 + (int64_t)m->family_count / 2)].id;
-    for (size_t i = 0; i < m->family_count; i++) { /* not of one whose month might come to be by it */
-        if (m->families[i].id == family &&
-            (m->families[i].kind == FAMILY_CARRY || m->families[i].kind == FAMILY_LIMITED))
-            family = f->id;
-    }
+    int64_t family = of->id;
     struct model_draft d = draft_of(m, p->id, family, customer, bytes, known->event.time_ms, p->ts);
     draft_set(&d, DRAFT_TIME, draft_time(&m->dice, known->event.time_ms));
     struct buf value = {0};
     draft_write(&m->dice, &d, &value);
-    emit_at(m, place_for(m, p->id, f), f, p->ts, &value);
+    emit_at(m, place, of, p->ts, &value);
     buf_free(&value);
     draft_free(&d);
 }
