@@ -65,16 +65,24 @@ batch:
   max_records: $start_batch"
     step "daemon $1: $start_workers workers, batches of $start_batch"
     launch "daemon-$1-$starts" "$tallyd" run -c "$work/$1.yaml"
-    eval "daemon_$1=$launched"
+    eval "daemon_$1=$launched; log_$1=$work/daemon-$1-$starts.log"
 }
 
 pid_of() {
     eval "echo \$daemon_$1"
 }
 
-# end N SIGNAL CODE
+log_of() {
+    eval "echo \$log_$1"
+}
+started() {
+    grep -qs '"event":"started"' "$1"
+}
+
+# end N SIGNAL CODE: before it has started, a daemon doesn't know what to do about a signal.
 end() {
     end_pid=$(pid_of "$1")
+    [ "$2" = KILL ] || await "daemon $1 has started" 60 started "$(log_of "$1")"
     kill -s "$2" "$end_pid"
     end_code=0
     wait "$end_pid" || end_code=$?
