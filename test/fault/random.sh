@@ -44,6 +44,7 @@ tables() {
     sql "SELECT CONCAT('DELETE FROM ', table_name, ';') FROM information_schema.tables
          WHERE table_schema = DATABASE() AND table_name NOT IN ('schema_migration', 'usage_floor')" |
         { echo 'SET foreign_key_checks = 0;' && cat && echo "UPDATE usage_floor SET closed_before = '1970-01-01';"; } | sql
+    sql 'ALTER TABLE usage_record DROP CONSTRAINT IF EXISTS model_refuses; ALTER TABLE usage_block DROP CONSTRAINT IF EXISTS model_refuses'
     redis FLUSHALL >/dev/null
 }
 
@@ -186,6 +187,7 @@ run_phase() {
 }
 
 run_seed() {
+    set --
     disturbed=$((seed % 2))
     dice=$(((seed % 1000003 * 7919 + 17) % 2147483648))
     starts=0
@@ -197,8 +199,12 @@ run_seed() {
     tables
     session_timeout_ms=$((disturbed ? 2500 : 6000))
     configure "$work/config.yaml"
-    "$model" make "$work/run" --seed "$seed" --partitions "$partitions" --base "$base" --floor >"$work/make.log" || die "model make: exit code $?"
-    step "$(cat "$work/make.log"), $partitions partitions"
+    draw 4
+    [ "$drawn" -gt 0 ] || set -- --refuse
+    "$model" make "$work/run" --seed "$seed" --partitions "$partitions" --base "$base" --floor "$@" >"$work/make.log" ||
+        die "model make: exit code $?"
+    step "$(head -n 1 "$work/make.log"), $partitions partitions $*"
+    set --
     sql <"$work/run/population.sql"
     draw 2
     daemons=$((drawn + 1))

@@ -343,9 +343,9 @@ void draft_break(struct model_dice *d, struct buf *value) {
         buf_append(&with_mark, value->data, value->len);
         buf_free(value);
         *value = with_mark;
-    } else if (kind < 52) {
+    } else if (kind < 50) {
         nest(value, 32);
-    } else if (kind < 55) {
+    } else if (kind < 58) {
         while (value->len <= VALUE_MAX)
             buf_char(value, ' ');
     } else {

@@ -16,6 +16,7 @@
 #define DAY_MS INT64_C(86400000)
 #define MINUTE_MS INT64_C(60000)
 #define MEMBERS_MAX 6
+#define REFUSED 666
 #define ANYWHERE (-1)
 
 enum kind {
@@ -59,6 +60,7 @@ struct maker {
     json_t *ids;   /* id → where it lies in this phase; ANYWHERE: on several partitions */
     json_t *used;  /* ids that were written at all */
     json_t *since; /* id → the phase in which it was decided */
+    json_t *kinds; /* what became of the records: a code, a reason, a status → how often */
     json_t *warm;  /* families to be warmed before this phase */
     FILE *changes, *sql, *records;
     int phase;
@@ -284,6 +286,24 @@ static size_t headers_draw(struct maker *m, struct sc_header *out, const char *n
     return n;
 }
 
+static void kind_note(struct maker *m, const struct model_verdict *v) {
+    char kind[40];
+    const struct model_decision *last =
+        m->model->decisions.count
+            ? MODEL_AT(m->model->decisions, struct model_decision, m->model->decisions.count - 1)
+            : NULL;
+    if (v->outcome == MODEL_REJECTED)
+        snprintf(kind, sizeof kind, "%s", v->code);
+    else if (v->outcome == MODEL_BLOCKED)
+        snprintf(kind, sizeof kind, "%s", last ? last->reason : "");
+    else if (v->outcome == MODEL_SETTLED && last && last->threshold)
+        snprintf(kind, sizeof kind, "WARNING_%d", last->threshold);
+    else
+        snprintf(kind, sizeof kind, "%s",
+                 v->outcome == MODEL_SETTLED ? "NORMAL" : model_outcome_name(v->outcome));
+    sc_map_set(m->kinds, kind, sc_map_get(m->kinds, kind, 0) + 1);
+}
+
 /* Writes a record and lets the model take it. */
 static struct model_verdict emit(struct maker *m, int partition, const char *key, int64_t ts,
                                  const struct buf *value) {
@@ -300,7 +320,9 @@ static struct model_verdict emit(struct maker *m, int partition, const char *key
                           .headers = headers};
     r.header_count = headers_draw(m, headers, number);
     model_record_write(m->records, &r);
-    return model_take(m->model, r.value, r.value_len, ts, (size_t)m->index);
+    struct model_verdict v = model_take(m->model, r.value, r.value_len, ts, (size_t)m->index);
+    kind_note(m, &v);
+    return v;
 }
 
 /* On a given partition, under some key; ANYWHERE draws one. */
@@ -440,7 +462,9 @@ static int64_t bytes_drawn(struct maker *m, const struct family *f, int64_t cust
     int64_t total = carried && carried->total <= MODEL_AMOUNT_MAX ? carried->total : 0;
     int64_t left = total - (own ? own->used : 0), bytes = 1 + draw(m, total / 40 + 1);
     struct model_rules rules = model_rules_of(m->model, f->id, customer);
-    if (f->kind == FAMILY_CALM)
+    if (m->size->refuse && draw(m, 250) == 0)
+        bytes = REFUSED;
+    else if (f->kind == FAMILY_CALM)
         bytes = 1 + draw(m, 1000000);
     else if (percent(m, 16))
         bytes = bytes_to_line(m, total, left, c ? c->used : 0, rules.limit);
@@ -813,6 +837,8 @@ static void phase_make(struct maker *m) {
         if (m->families[i].kind != FAMILY_LATER)
             family_add(m, &m->families[i]);
     }
+    if (m->phase == 0 && m->size->refuse)
+        change(m, "refuse %d", REFUSED);
     if (m->phase > 0)
         world_change(m);
     homes_draw(m);
@@ -835,6 +861,7 @@ static void maker_free(struct maker *m) {
     json_decref(m->ids);
     json_decref(m->since);
     json_decref(m->used);
+    json_decref(m->kinds);
     json_decref(m->warm);
     model_free(m->model);
 }
@@ -849,10 +876,16 @@ void model_make(const char *dir, const struct model_size *size) {
     m.ids = json_object();
     m.since = json_object();
     m.used = json_object();
+    m.kinds = json_object();
     m.warm = json_object();
     for (m.phase = 0; m.phase < size->phases; m.phase++)
         phase_make(&m);
     printf("seed %lu base %ld: %d phases, %d families; %zu decided, %zu told\n", size->seed,
            size->base_ms / 1000, size->phases, size->families, m.model->decisions.count, m.model->told.count);
+    const char *kind;
+    json_t *times;
+    json_object_foreach(m.kinds, kind, times) {
+        printf("%s %" JSON_INTEGER_FORMAT "\n", kind, json_integer_value(times));
+    }
     maker_free(&m);
 }

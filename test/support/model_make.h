@@ -19,6 +19,7 @@ struct model_size {
     int partitions;
     int64_t base_ms; /* the newest records carry about this time */
     bool floor;      /* months are closed too; a daemon that runs then sees it from its second batch on */
+    bool refuse;     /* MySQL refuses some events' data */
 };
 
 /* Writes the folder (model_world.h); the same size gives the same bytes. */

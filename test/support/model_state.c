@@ -183,6 +183,8 @@ void model_change(struct model *m, const char *line) {
         rule_change(m, line + rest);
     else if (strcmp(what, "floor") == 0 && sscanf(line + rest, "%d-%d", &year, &month) == 2)
         m->floor = year * 12 + month - 1;
+    else if (strcmp(what, "refuse") == 0)
+        m->refused = strtoll(line + rest, NULL, 10);
     else
         sc_die("no such change: %s", line);
 }
@@ -447,6 +449,8 @@ static struct model_verdict judge(struct model *m, struct model_event *e, int64_
     struct model_rules rules = model_rules_of(m, e->family, e->customer);
     if (rules.unreadable) {
         v.code = "POLICY_UNREADABLE";
+    } else if (m->refused && e->bytes == m->refused) {
+        v.code = "SETTLEMENT_REJECTED";
     } else {
         v.outcome = decide(m, e, month, quota, &rules, delivery);
         *e = (struct model_event){0};

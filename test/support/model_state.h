@@ -74,6 +74,7 @@ struct model_list {
 struct model {
     struct model_list families, quotas, customers, rules, alerts, decisions;
     json_t *members;
+    int64_t refused;        /* MySQL takes no event of so many bytes; 0: it takes all */
     int floor;              /* the first month still open */
     struct model_list told; /* size_t: decisions that are told, in order */
 };

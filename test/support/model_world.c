@@ -70,6 +70,11 @@ void model_world_sql(const char *line, struct buf *sql) {
             a, year, month, b);
     else if (sscanf(line, "floor %d-%d", &year, &month) == 2)
         buf_printf(sql, "UPDATE usage_floor SET closed_before = '%04d-%02d-01' WHERE id = 1;\n", year, month);
+    else if (sscanf(line, "refuse %ld", &a) == 1)
+        buf_printf(sql,
+                   "ALTER TABLE usage_record ADD CONSTRAINT model_refuses CHECK (bytes_used <> %ld);\n"
+                   "ALTER TABLE usage_block ADD CONSTRAINT model_refuses CHECK (bytes_used <> %ld);\n",
+                   a, a);
     else
         sc_die("no such change: %s", line);
 }

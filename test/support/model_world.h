@@ -3,9 +3,9 @@
  * records to be delivered.
  *
  *   phase-K.changes   one of these lines a change, made at rest before phase K's records (phase 0: the
- * population): family F NAME | member F C | unmember F C | quota F YYYY-MM TOTAL | floor YYYY-MM | rule ID F
- * C TYPE ACTIVE UPDATED_MS RULES     (C -1: every member) phase-K.sql       the same for MySQL;
- * population.sql for phase 0 phase-K.warm      families to be warmed after the changes, one a line
+ * population): family F NAME | member F C | unmember F C | quota F YYYY-MM TOTAL | floor YYYY-MM | refuse
+ * BYTES | rule ID F C TYPE ACTIVE UPDATED_MS RULES     (C -1: every member) phase-K.sql       the same for
+ * MySQL; population.sql for phase 0 phase-K.warm      families to be warmed after the changes, one a line
  *   phase-K.records   "record INDEX PARTITION TIMESTAMP KEYLEN VALUELEN HEADERS\n", key, value, then for each
  * header "NAMELEN VALUELEN\n", name, value; a newline ends it. Partition -1: by key. Length -1: none. places
  * "K INDEX PARTITION OFFSET": where each landed, once it was acknowledged */

@@ -3,7 +3,7 @@
  * and holds what tallyd made of them against the model.
  *
  *   model make DIR --seed N [--families N] [--events N] [--phases N] [--partitions N] [--base SECONDS]
- * [--floor] model produce DIR PHASE TOPIC [--rate N] [--from N] [--to N] model check DIR --group G
+ * [--floor] [--refuse] model produce DIR PHASE TOPIC [--rate N] [--from N] [--to N] model check DIR --group G
  * --usage-topic T --notification-topic T --dlt-topic T [--crashes] [--cache] model scenario DIR...      runs
  * scenario folders through the model alone
  *
@@ -21,7 +21,7 @@
 
 static int usage(void) {
     fputs(
-        "usage: model make DIR --seed N [--families N] [--events N] [--phases N] [--partitions N] [--base SECONDS] [--floor]\n"
+        "usage: model make DIR --seed N [--families N] [--events N] [--phases N] [--partitions N] [--base SECONDS] [--floor] [--refuse]\n"
         "       model produce DIR PHASE TOPIC [--rate N] [--from N] [--to N]\n"
         "       model check DIR --group G --usage-topic T --notification-topic T --dlt-topic T [--crashes] [--cache]\n"
         "       model scenario DIR...\n",
@@ -62,12 +62,16 @@ static bool options_read(int argc, char **argv, const struct option *options) {
 
 static int make(int argc, char **argv) {
     int64_t seed = -1, families = 40, events = 2400, phases = 3, partitions = 6, base = (int64_t)time(NULL);
-    bool floor = false;
-    const struct option options[] = {
-        {"--floor", .flag = &floor},         {"--seed", .number = &seed},
-        {"--families", .number = &families}, {"--events", .number = &events},
-        {"--phases", .number = &phases},     {"--partitions", .number = &partitions},
-        {"--base", .number = &base},         {0}};
+    bool floor = false, refuse = false;
+    const struct option options[] = {{"--floor", .flag = &floor},
+                                     {"--refuse", .flag = &refuse},
+                                     {"--seed", .number = &seed},
+                                     {"--families", .number = &families},
+                                     {"--events", .number = &events},
+                                     {"--phases", .number = &phases},
+                                     {"--partitions", .number = &partitions},
+                                     {"--base", .number = &base},
+                                     {0}};
     if (argc < 1 || !options_read(argc - 1, argv + 1, options) || seed < 0 || families < 8 ||
         events < phases || phases < 1 || partitions < 1)
         return usage();
@@ -77,7 +81,8 @@ static int make(int argc, char **argv) {
                                     .phases = (int)phases,
                                     .partitions = (int)partitions,
                                     .base_ms = base * 1000,
-                                    .floor = floor};
+                                    .floor = floor,
+                                    .refuse = refuse};
     model_make(argv[0], &size);
     return 0;
 }
