@@ -12,6 +12,7 @@
 #include "period.h"
 
 #define BROKER_TIMEOUT_MS 5000
+#define CLAIM_TRIES 3 /* a row is inserted by others once only */
 
 /* What is known about one partition while it is being claimed. */
 struct claim {
@@ -105,9 +106,10 @@ static bool found_group(struct db *db, rd_kafka_t *rk, const struct config *cfg,
     return ok;
 }
 
-/* Takes the rows over by a locking update, then reads them, in one transaction. */
-static bool take_rows(struct db *db, const struct config *cfg, struct claim *claims, size_t n, int64_t owner,
-                      bool *group_known, struct error *err) {
+/* Takes the rows over by a locking update, then reads them, in one transaction. A row that another member
+ * inserted between the two is there but not ours: it's *missed. */
+static bool try_rows(struct db *db, const struct config *cfg, struct claim *claims, size_t n, int64_t owner,
+                     bool *group_known, bool *missed, struct error *err) {
     struct buf sql = {0};
     struct db_rows rows = {0};
     bool ok = db_exec_text(db, "SET TRANSACTION ISOLATION LEVEL READ COMMITTED", NULL, err) &&
@@ -124,11 +126,11 @@ static bool take_rows(struct db *db, const struct config *cfg, struct claim *cla
         buf_reset(&sql);
         buf_str(
             &sql,
-            "SELECT partition_id, batch_no, first_offset, next_offset, last_offset, last_timestamp_ms, last_checksum FROM consumer_ledger");
+            "SELECT partition_id, batch_no, first_offset, next_offset, last_offset, last_timestamp_ms, last_checksum, owner FROM consumer_ledger");
         where_topic(db, &sql, cfg);
         ok = db_query(db, &sql, &rows, err);
     }
-    *group_known = false;
+    *group_known = *missed = false;
     while (ok && db_next(&rows)) {
         *group_known = true;
         for (size_t i = 0; i < n; i++) {
@@ -141,6 +143,8 @@ static bool take_rows(struct db *db, const struct config *cfg, struct claim *cla
                                            .timestamp_ms = db_i64(&rows, 5, -1),
                                            .checksum = db_i64(&rows, 6, 0)};
             claims[i].in_ledger = true;
+            if (db_i64(&rows, 7, 0) != owner)
+                *missed = true;
         }
     }
     db_rows_free(&rows);
@@ -149,6 +153,19 @@ static bool take_rows(struct db *db, const struct config *cfg, struct claim *cla
         return true;
     db_rollback(db);
     return false;
+}
+
+static bool take_rows(struct db *db, const struct config *cfg, struct claim *claims, size_t n, int64_t owner,
+                      bool *group_known, struct error *err) {
+    bool missed = true;
+    for (int i = 0; i < CLAIM_TRIES && missed; i++) {
+        if (!try_rows(db, cfg, claims, n, owner, group_known, &missed, err))
+            return false;
+    }
+    if (missed)
+        return error_set(err, ERROR_MYSQL, ERROR_RETRY, ERROR_NOT_DONE, 0,
+                         "the ledger's rows are claimed by others at once");
+    return true;
 }
 
 /* Finds the partitions whose log isn't the one that the ledger counts: it ends before what was settled, or
