@@ -32,7 +32,7 @@ EMBED := $(wildcard lua/*.lua migrations/*.sql config/messages.*.yaml)
 UNIT := $(patsubst test/unit/%.c,$(BUILD)/test/%,$(wildcard test/unit/test_*.c))
 TOOLS := $(patsubst test/tool/%.c,$(BUILD)/test/%,$(wildcard test/tool/*.c))
 
-.PHONY: all help deps demo tests test unit scenario lint lint-run format format-check clean asan tsan faults
+.PHONY: all help deps demo tests test test-fault unit scenario lint lint-run format format-check clean asan tsan faults
 
 all: $(BUILD)/tallyd ## build the binary (default)
 
@@ -105,6 +105,11 @@ test: ## install what is missing, build, and run every test on a private stack
 
 demo: ## from nothing to tallyd at work: 50,000 events, and every promise checked
 	@sh scripts/demo.sh
+
+test-fault: ## two daemons through ROUNDS=30 of faults on Apache Kafka, then every promise; SEED=N for the same ones
+	@sh scripts/deps.sh test
+	@$(MAKE) --no-print-directory -j2 $(BUILD)/tallyd $(TOOLS)
+	@sh test/fault/suite.sh --rounds $(or $(ROUNDS),30) $(if $(SEED),--seed $(SEED))
 
 unit: tests ## the unit suites alone
 	@sh scripts/test.sh unit
