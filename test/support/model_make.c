@@ -383,8 +383,8 @@ static char *id_drawn(struct maker *m) {
     struct buf id = {0};
     buf_printf(&id, "e%lu-%ld", m->size->seed, ++m->numbers);
     int64_t more = percent(m, 1) ? 191 - (int64_t)id.len : percent(m, 25) ? 1 + draw(m, 12) : 0;
-    for (int64_t i = 0; i < more; i++)
-        buf_char(&id, i == 0 ? '.' : (char)('!' + draw(m, '~' - '!' + 1))); /* or it might be a later number */
+    for (int64_t i = 0; i < more; i++) /* no digit first: that might be a later number */
+        buf_char(&id, i == 0 ? '.' : (char)('!' + draw(m, '~' - '!' + 1)));
     return id.data;
 }
 

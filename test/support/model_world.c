@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <jansson.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -271,11 +272,18 @@ static int64_t now_us(void) {
     return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
 }
 
+static volatile sig_atomic_t enough;
+
+static void on_term(int number) {
+    (void)number;
+    enough = 1;
+}
+
 /* Waits, serving reports, until record number `sent` is due. */
 static void pace(struct run *run, int64_t began_us, size_t sent, long rate) {
     for (;;) {
         int64_t wait = rate ? began_us + (int64_t)sent * 1000000 / rate - now_us() : 0;
-        if (wait <= 0)
+        if (wait <= 0 || enough)
             return;
         rd_kafka_poll(run->rk, wait < 1000 ? 1 : (int)(wait / 1000));
     }
@@ -319,9 +327,9 @@ static json_t *places_noted(const char *path) {
     return noted;
 }
 
-/* Sends what isn't there yet, in order, and waits for the acknowledgements; false when the producer gave up
- * on the way, as an idempotent one does when a broker comes back and doesn't know it any more. How many were
- * sent is in *sent. */
+/* Sends what isn't there yet, in order, until told to stop, and waits for the acknowledgements; false when
+ * the producer gave up on the way, as an idempotent one does when a broker comes back and doesn't know it any
+ * more. How many were sent is in *sent. */
 static bool send_missing(struct run *run, struct sc_records *records, const bool *landed, int64_t from,
                          int64_t to, long rate, size_t *sent) {
     int64_t began_us = now_us();
@@ -333,6 +341,8 @@ static bool send_missing(struct run *run, struct sc_records *records, const bool
         if (landed[i])
             continue;
         pace(run, began_us, *sent, rate);
+        if (enough)
+            break;
         record_send(run, &records->items[i]);
         ++*sent;
     }
@@ -356,6 +366,8 @@ void model_produce(const char *dir, int phase, const char *topic, long rate, int
     setvbuf(run.places, NULL, _IOLBF, 4096);
     size_t before, sent;
     bool done;
+    const struct sigaction end_early = {.sa_handler = on_term};
+    sigaction(SIGTERM, &end_early, NULL);
     do {
         json_t *noted = places_noted(path);
         before = mark_landed(&run, noted, landed, records.count);

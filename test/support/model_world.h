@@ -39,7 +39,8 @@ struct sc_records model_records_read(const char *dir, int phase);
 
 /* Writes phase K's records number `from` to `to` (not included; -1: all) to the
  * topic, at most `rate` a second (0: as fast as it goes). Those that lie there
- * already, because this was begun and killed, are left out. */
+ * already, because this was begun and killed, are left out. SIGTERM ends it early:
+ * what was sent is acknowledged first. */
 void model_produce(const char *dir, int phase, const char *topic, long rate, int64_t from, int64_t to);
 
 /* A record's "K/INDEX"; false when it has none. */
