@@ -112,23 +112,26 @@ inject() {
     return $inject_ok
 }
 
-# Everything there when the faults were over is settled, in each partition, and the count of what is settled has grown.
+# Everything there when the faults were over is settled, in each partition, and the count of what is settled has grown (but where the
+# phase of the traffic has come to its end just then).
 goes_on() {
-    [ "$(sql "SELECT COUNT(*) FROM consumer_ledger WHERE $goes_on_ends")" = "$partitions" ] &&
-        [ "$(settled_count)" -gt "$goes_on_settled" ]
+    [ "$(sql "SELECT COUNT(*) FROM consumer_ledger WHERE $ends")" = "$partitions" ] || return 1
+    [ "$(settled_count)" -gt "$goes_on_settled" ] || ! traffic_flows
 }
 
 one_round() {
     round_no=$1
     shift
     round_from=$(now_ms)
-    keep_dump "$round_no"
+    keep_traffic
+    keep_dump "$traffic_phase.$round_no"
     round_lag=$(lag)
     round_moves=$(wc -l <"$work/moves")
     round_claims=$(count partition_opened)
     inject "$@" || die "round $round_no: a fault couldn't be done, or nothing was seen of it: $*"
+    keep_traffic
     goes_on_settled=$(settled_count)
-    goes_on_ends=$(ends_by_partition)
+    await "Kafka says where the topic ends after round $round_no ($*)" 60 read_ends
     await "traffic gets on after round $round_no ($*)" 90 goes_on
     await "both daemons share the partitions after round $round_no ($*)" 90 shared
     no_violation
@@ -158,9 +161,9 @@ prepare_servers
 prepare_traffic
 start_daemons
 await 'both daemons share the partitions' 60 shared
-start_traffic
+start_traffic 0
 await 'some of it is settled' 60 some_settled
-keep_dump 0
+keep_dump 0.0
 watch_start
 while read -r plan_round plan_faults; do
     # shellcheck disable=SC2086 # one or two
@@ -169,6 +172,8 @@ done <"$work/plan"
 
 stop_traffic
 await 'all is settled and told' 180 caught_up
+last_traffic
+await 'all is settled and told at the end' 180 caught_up
 watch_stop
 stop_daemons
 no_violation

@@ -83,15 +83,15 @@ keep_dump() {
 
 # old_dump LENGTH PICK: an earlier copy comes back in place of what there was.
 old_dump() {
-    dump_count=$(find "$work/dumps" -name '*.rdb' | wc -l)
-    dump_no=$(($2 % (dump_count > 1 ? dump_count - 1 : 1)))
+    dump_no=$(find "$work/dumps" -name '*.rdb' | sed 's/.*\///; s/\.rdb$//' | sort -t . -k 1n -k 2n |
+        awk -v pick="$2" '{ no[NR] = $1 } END { print no[1 + pick % (NR > 1 ? NR - 1 : 1)] }')
     stop_server redis KILL
     pause "$1"
     cp "$work/dumps/$dump_no.rdb" "$stack/redis/dump.rdb"
     start_server redis
     rm "$stack/redis/dump.rdb"
     assert_eq 'the mark of the dump put back' "$dump_no" "$(redis GET suite:mark)"
-    echo "redis old dump: of round $dump_no, $(redis DBSIZE) keys"
+    echo "redis old dump: of phase.round $dump_no, $(redis DBSIZE) keys"
 }
 
 some_keys() {
@@ -251,21 +251,65 @@ stop_daemons() {
 
 # ---- traffic ----------------------------------------------------------------------------------------------------------
 
-traffic_families=3000
+# The reference model's records, at a steady rate. They come in phases of less than a minute: where one is at its end everything is
+# drained, others change quotas, members and rules, and the next one begins.
+model=$build/test/model
+traffic_rate=400
+traffic_phase_records=20000
 
+# The newest records are made for a moment in the future: none is older than the dedup cache remembers.
 prepare_traffic() {
-    simulate seeding --seed-db --families $traffic_families
+    prepare_phases=$((rounds / 2 + 4))
+    "$model" make "$work/run" --seed "$seed" --families 400 --events $((prepare_phases * traffic_phase_records)) --phases "$prepare_phases" \
+        --partitions "$partitions" --base $(($(date +%s) + 1800)) >"$work/make.log" || die "model make: exit code $?"
+    sql <"$work/run/population.sql"
 }
 
 start_traffic() {
-    simulate_on traffic --families $traffic_families --rate 500 --duration 12h --seed "$seed"
+    traffic_phase=$1
+    launch "produce-$1" "$model" produce "$work/run" "$1" "$usage_topic" --rate $traffic_rate
     traffic=$launched
 }
 
-# What was sent counts, so it waits for all acknowledgements.
+traffic_flows() {
+    case $(state_of "$traffic") in
+    '' | Z) return 1 ;;
+    esac
+}
+
+# The next phase, when this one is at its end.
+keep_traffic() {
+    if ! traffic_flows; then
+        ended "produce, phase $traffic_phase" "$traffic" 0
+        await "phase $traffic_phase is settled and told" 120 caught_up
+        next_phase
+    fi
+}
+
+# Old dumps go: with them rules would come back that have been changed since, and they'd count for as long as a cached rule may.
+next_phase() {
+    next_no=$((traffic_phase + 1))
+    [ -e "$work/run/phase-$next_no.sql" ] || die "there are only $next_no phases of traffic"
+    sql <"$work/run/phase-$next_no.sql"
+    while read -r next_family; do
+        "$tallyd" warm -c "$work/config.yaml" "$next_family" >>"$work/warm.log" 2>&1 </dev/null || die "warm $next_family: exit code $?"
+    done <"$work/run/phase-$next_no.warm"
+    rm -f "$work/dumps"/*
+    keep_dump "$next_no.0"
+    start_traffic $next_no
+}
+
+# What was sent is acknowledged first.
 stop_traffic() {
-    kill -s TERM "$traffic"
-    ended 'simulate' "$traffic" 0
+    kill -s TERM "$traffic" 2>/dev/null || :
+    ended "produce, phase $traffic_phase" "$traffic" 0
+}
+
+# Some more of the phase, with Redis empty and nobody disturbing: from here on it must be as the model says, too.
+last_traffic() {
+    redis FLUSHALL >/dev/null
+    last_to=$(awk -v phase="$traffic_phase" '$1 == phase && $2 >= to { to = $2 + 1 } END { print to + 2000 }' "$work/run/places")
+    "$model" produce "$work/run" "$traffic_phase" "$usage_topic" --to "$last_to" >>"$work/produce-last.log" 2>&1 || die "produce: exit code $?"
 }
 
 # ---- the faults by name -----------------------------------------------------------------------------------------------

@@ -269,6 +269,11 @@ records() {
 
 # What holds at every commit, by SQL alone.
 promises_hold() {
+    sums_hold
+    alerts_hold
+}
+
+sums_hold() {
     no_rows "a customer's use is the sum of its records" "
         SELECT family_id, customer_id, quota_month, SUM(used), SUM(bytes) FROM (
             SELECT family_id, customer_id, quota_month, monthly_used_bytes used, 0 bytes FROM customer_quota
@@ -283,6 +288,10 @@ promises_hold() {
     no_rows "each partition's ledger adds up" "
         SELECT topic, partition_id FROM consumer_ledger
         WHERE settled + blocked + duplicate + rejected + ignored + gap <> next_offset - first_offset"
+}
+
+# Of apps whose names need no encoding.
+alerts_hold() {
     no_rows 'each blocked customer was told' "
         SELECT b.event_id FROM usage_block b LEFT JOIN alert_state a ON a.family_id = b.family_id AND a.customer_id = b.customer_id
             AND a.quota_month = b.quota_month AND a.alert = IF(b.reason = 'APP_BLOCK', CONCAT('APP_BLOCK:', b.app_id), b.reason)
