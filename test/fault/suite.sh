@@ -40,10 +40,10 @@ fi
 
 # shellcheck source=test/integration/lib.sh
 . "$(dirname "$0")/../integration/lib.sh"
-# shellcheck source=test/fault/suite_faults.sh
-. "$root/test/fault/suite_faults.sh"
-# shellcheck source=test/fault/suite_checks.sh
-. "$root/test/fault/suite_checks.sh"
+# shellcheck source=test/fault/lib_suite_faults.sh
+. "$root/test/fault/lib_suite_faults.sh"
+# shellcheck source=test/fault/lib_suite_checks.sh
+. "$root/test/fault/lib_suite_checks.sh"
 
 # ---- the plan ---------------------------------------------------------------------------------------------------------
 
