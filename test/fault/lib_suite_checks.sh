@@ -141,7 +141,7 @@ summary() {
         "$(ledger_end) records, $(settled_count) settled or blocked, $(replayed) read again as duplicates;" \
         "$summary_told notifications, $(($(records "$notification_topic" '%o\n' | wc -l) - summary_told)) of them repeated;" \
         "$(count partitions_assigned) assignments, $(count fenced) batches fenced, $(count batch_came_back) came back," \
-        "$(wc -l <"$work/looks") looks at the offsets; every promise holds; model: $(cat "$work/check.log")"
+        "$(wc -l <"$work/looks") looks at the offsets; every promise holds; model: $(tail -n 1 "$work/check.log")"
 }
 
 # Duplicates that the daemons met above those on the topic: what was settled before a crash and read again.

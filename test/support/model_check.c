@@ -178,7 +178,7 @@ static void determined_check(struct model_check *c) {
 /* ---- which of several copies came first ---- */
 
 /* Whether the row's record may have been the first: a copy, byte for byte, on another partition of the same
- * phase, and the first one there. */
+ * phase, and the first one there that isn't rejected for its record's own time. */
 static bool may_be_first(const struct model_check *c, const struct model_delivery *first,
                          const struct model_delivery *other) {
     const struct sc_record *a = first->record, *b = other->record;
@@ -188,7 +188,8 @@ static bool may_be_first(const struct model_check *c, const struct model_deliver
     for (const struct model_delivery *d = other; d-- > c->deliveries;) {
         if (d->phase != other->phase || d->record->partition != b->partition)
             break;
-        if (same_bytes(d->record->value, d->record->value_len, b->value, b->value_len))
+        if (d->verdict.outcome != MODEL_REJECTED &&
+            same_bytes(d->record->value, d->record->value_len, b->value, b->value_len))
             return false;
     }
     return true;
