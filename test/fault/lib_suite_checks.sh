@@ -12,8 +12,8 @@ some_settled() {
 }
 
 lag() {
-    lag_end=$(topic_end)
-    echo $((lag_end - $(ledger_end)))
+    lag_settled=$(ledger_end)
+    echo $(($(topic_end) - lag_settled))
 }
 
 # Sets ends, an SQL condition on the ledger: the partition has come to where the topic ends now. Fails while Kafka can't say.
