@@ -101,6 +101,7 @@ tests: $(BUILD)/tallyd $(UNIT) $(TOOLS) $(BUILD)/test/clock_step.so
 test: ## install what is missing, build, and run every test on a private stack
 	@sh scripts/deps.sh test
 	@$(MAKE) --no-print-directory -j2 tests
+	@$(MAKE) --no-print-directory faults
 	@sh scripts/test.sh
 
 demo: ## from nothing to tallyd at work: 50,000 events, and every promise checked

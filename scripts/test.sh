@@ -57,7 +57,11 @@ everything_else() {
 		name=$(basename "$t" .sh)
 		[ -e "$t" ] || continue
 		case $name in
-		lib | lib_*) ;;
+		lib | lib_* | plants) ;;
+		# other rounds, points and seeds with each commit or day; the long forms are in test/README.md
+		suite) kafka suite "sh $t --rounds 4 --seed commit" ;;
+		points) kafka points "sh $t --sample 8" ;;
+		random) kafka random "env TALLYD_TEST_SEEDS=2 sh $t" ;;
 		demo) entry demo "sh $t" ;;
 		*) kafka "$name" "sh $t" ;;
 		esac
