@@ -35,6 +35,11 @@ bool warmer_warm(struct warmer *w, struct batch *b, int64_t now_s, struct error 
 bool warmer_weed_out(struct warmer *w, struct batch *b, struct error *err)
     __attribute__((warn_unused_result));
 
+/* Deletes the `info` of the batch's families' months: what was decided for a batch that isn't
+ * settled here any more leaves no trace, and whoever has them now warms them when they're next needed. */
+bool warmer_forget(struct warmer *w, const struct batch *b, struct error *err)
+    __attribute__((warn_unused_result));
+
 /* Families' months warmed and queries run, since the start. */
 int64_t warmer_warmed(const struct warmer *w);
 

@@ -281,6 +281,16 @@ static void back_off(struct worker *w, const struct batch *b) {
         worker_keep_alive(w, 1 + (int64_t)random() % (worst > 10 ? 100 : 10 * worst));
 }
 
+/* Frees a batch that won't be settled here. Its records go to whoever has the partition now, and may have
+ * been settled there before they were decided here: a woken process doesn't know how long it slept. Then
+ * nobody's settlement would notice what that left in Redis until the family's next event. */
+static void drop(struct worker *w, struct batch *b) {
+    struct error err = {0};
+    if (atomic_load(&b->assignment->lost) && !worker_out_of_time(w) && !warmer_forget(w->warmer, b, &err))
+        worker_report(w, "trace_left", &err); /* the validation finds it */
+    batch_free(b);
+}
+
 /* Hands over, and sees it through: the batch is settled or dropped when this returns. Takes the batch. */
 static void settle_now(struct worker *w, struct batch *b) {
     settler_put(w->settler, b);
@@ -334,7 +344,7 @@ static void decide_and_settle(struct worker *w, struct batch *b) {
     if (decide(w, b, true))
         settle_now(w, b);
     else
-        batch_free(b);
+        drop(w, b);
 }
 
 /* MySQL refuses some event's data: its records go as batches of one, and the refused one is rejected. */
@@ -354,7 +364,7 @@ static void settle_one_by_one(struct worker *w, struct batch *b) {
         decide_and_settle(w, rest);
     else
         batch_free(rest);
-    batch_free(b);
+    drop(w, b);
 }
 
 static void decide_again(struct worker *w, struct batch *b) {
@@ -364,7 +374,7 @@ static void decide_again(struct worker *w, struct batch *b) {
     if (!gone(w, b) && decide(w, b, true))
         settler_put(w->settler, b);
     else
-        batch_free(b);
+        drop(w, b);
 }
 
 static void refused(struct worker *w, struct batch *b, const struct error *err) {
@@ -391,11 +401,10 @@ static void refused(struct worker *w, struct batch *b, const struct error *err) 
     if (wait_for_store(w, b, &waiting))
         settler_put(w->settler, b);
     else
-        batch_free(b);
+        drop(w, b);
 }
 
 static void handle(struct worker *w, struct batch *b, enum settler_result result, const struct error *err) {
-    bool fenced_now;
     switch (result) {
     case SETTLER_DONE:
         worker_store_offsets(w, b);
@@ -409,14 +418,13 @@ static void handle(struct worker *w, struct batch *b, enum settler_result result
         break;
     case SETTLER_FENCED:
         LOG(LOG_WARN, "fenced", LOG_I("owner", b->assignment->owner), LOG_I("records", b->count));
-        fenced_now = b->assignment == w->assignment;
-        batch_free(b);
-        if (fenced_now) /* else it's of an assignment that has ended already */
+        if (b->assignment == w->assignment) /* else it's of an assignment that has ended already */
             worker_rejoin(w);
+        drop(w, b);
         break;
     case SETTLER_DROPPED:
         LOG(LOG_INFO, "batch_dropped", LOG_I("records", b->count));
-        batch_free(b);
+        drop(w, b);
         break;
     }
 }
@@ -457,5 +465,5 @@ void pipeline_process(struct worker *w, struct batch *b) {
     if (ok)
         settler_put(w->settler, b);
     else
-        batch_free(b);
+        drop(w, b);
 }

@@ -567,6 +567,22 @@ bool warmer_warm(struct warmer *w, struct batch *b, int64_t now_s, struct error 
     return ok;
 }
 
+bool warmer_forget(struct warmer *w, const struct batch *b, struct error *err) {
+    struct redis_command *c = &w->command;
+    if (b->group_count == 0)
+        return true;
+    if (redis_pending_commands(w->redis))
+        redis_close(w->redis); /* of a call that was given up */
+    if (!redis_ensure(w->redis, err))
+        return false;
+    redis_command_reset(c);
+    buf_str(redis_command_arg(c), "DEL");
+    for (size_t i = 0; i < b->group_count; i++)
+        key_info(redis_command_arg(c), b->groups[i].family_id, b->groups[i].month);
+    redis_append(w->redis, c);
+    return redis_collect(w->redis, NULL, NULL, err);
+}
+
 bool warmer_weed_out(struct warmer *w, struct batch *b, struct error *err) {
     size_t *groups = mem_alloc(b->group_count * sizeof *groups);
     size_t n = dirty_groups(b, groups, true);

@@ -668,6 +668,34 @@ START_TEST(weeding_out) {
 }
 END_TEST
 
+/* ---- what was decided and is dropped ---- */
+
+START_TEST(forgetting_a_batch) {
+    struct error err = {0};
+    make_family(1, 1);
+    make_family(2, 1);
+    make_family(3, 1);
+    for (int64_t family = 1; family <= 3; family++)
+        give_quota(family, "2026-11-01", 1000, 0);
+    struct decision d;
+    ck_assert_int_eq(warm_and_decide(3, 30, 202611, &d), DECIDE_DONE);
+    next_batch();
+    put("e1", 1, 10, 7, 202611);
+    put("e2", 2, 20, 7, 202611);
+    prepare();
+    warm_all();
+    ck_assert_int_eq(decide(0), DECIDE_DONE);
+    ck_assert_int_eq(decide(1), DECIDE_DONE);
+    ck_assert_msg(warmer_forget(warmer, b, &err), "%s", err.text);
+    ck_assert_int_eq(decide(0), DECIDE_COLD);
+    ck_assert_int_eq(decide(1), DECIDE_COLD);
+    ck_assert_int_eq(warm_and_decide(1, 10, 202611, &d), DECIDE_DONE);
+    ck_assert_int_eq(d.remaining_bytes, 999); /* of the 7 nothing is left */
+    ck_assert_int_eq(stores_number(raw, "EXISTS %s", "family:3:info:202611"), 1);
+    ck_assert_int_eq(stores_number(raw, "EXISTS %s", "family:2:info:202611"), 0);
+}
+END_TEST
+
 /* ---- when something is away ---- */
 
 START_TEST(an_emptied_script_cache) {
@@ -751,6 +779,7 @@ static Suite *suite(void) {
     tcase_add_test(tc, a_promoted_twin_is_warmed_too);
     tcase_add_test(tc, as_many_queries_for_one_family_as_for_many);
     tcase_add_test(tc, weeding_out);
+    tcase_add_test(tc, forgetting_a_batch);
     tcase_add_test(tc, an_emptied_script_cache);
     tcase_add_test(tc, no_redis);
     tcase_add_test(tc, no_mysql);
