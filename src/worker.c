@@ -152,6 +152,8 @@ static void on_rebalance(rd_kafka_t *rk, rd_kafka_resp_err_t code, rd_kafka_topi
 void worker_rejoin(struct worker *w) {
     give_up_assignment(w, false);
     rd_kafka_unsubscribe(w->consumer);
+    if (atomic_load(&w->stopping)) /* a client that is closed while it joins aborts the process */
+        return;
     rd_kafka_topic_partition_list_t *topics = rd_kafka_topic_partition_list_new(1);
     rd_kafka_topic_partition_list_add(topics, w->cfg->kafka.usage_topic, RD_KAFKA_PARTITION_UA);
     rd_kafka_subscribe(w->consumer, topics);
