@@ -32,7 +32,7 @@ EMBED := $(wildcard lua/*.lua migrations/*.sql config/messages.*.yaml)
 UNIT := $(patsubst test/unit/%.c,$(BUILD)/test/%,$(wildcard test/unit/test_*.c))
 TOOLS := $(patsubst test/tool/%.c,$(BUILD)/test/%,$(wildcard test/tool/*.c))
 
-.PHONY: all help deps demo tests test test-fault unit scenario lint lint-run format format-check clean asan tsan faults
+.PHONY: all help deps demo tests test test-fault unit scenario lint lint-run format format-check clean asan tsan faults sweep
 
 all: $(BUILD)/tallyd ## build the binary (default)
 
@@ -113,6 +113,12 @@ test-fault: ## two daemons through ROUNDS=30 of faults on Apache Kafka, then eve
 	@sh scripts/deps.sh test
 	@$(MAKE) --no-print-directory -j2 $(BUILD)/tallyd $(TOOLS)
 	@sh test/fault/suite.sh --rounds $(or $(ROUNDS),30) $(if $(SEED),--seed $(SEED))
+
+sweep: ## killed at every fault point (ACTION=fail, after, stop, delay or all), then all as the reference model says
+	@sh scripts/deps.sh test
+	@$(MAKE) --no-print-directory -j2 $(BUILD)/tallyd $(TOOLS)
+	@$(MAKE) --no-print-directory faults
+	@sh test/fault/points.sh --action $(or $(ACTION),kill)
 
 unit: tests ## the unit suites alone
 	@sh scripts/test.sh unit
