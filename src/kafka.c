@@ -269,9 +269,12 @@ rd_kafka_t *kafka_reader_new(const struct config *cfg, struct error *err) {
 
 rd_kafka_t *kafka_peeker_new(const struct config *cfg, struct error *err) {
     const struct setting own[] = {
-        {"enable.auto.commit", "false", 0},  {"auto.offset.reset", "error", 0},
-        {"enable.partition.eof", "true", 0}, {"fetch.wait.max.ms", "10", 0},
-        {"queued.min.messages", "1", 0},     {"fetch.message.max.bytes", "131072", 0},
+        {"enable.auto.commit", "false", 0},
+        {"auto.offset.reset", "error", 0},
+        {"enable.partition.eof", "true", 0},
+        {"fetch.wait.max.ms", "10", 0},
+        /* a piece that's larger than this comes for one partition at a time, once a second */
+        {"fetch.message.max.bytes", "4194304", 0},
     };
     return handle_new(RD_KAFKA_CONSUMER, conf_new(cfg, own, sizeof own / sizeof *own, err), cfg, err);
 }

@@ -58,8 +58,9 @@ static bool judge(struct mark_look *look, const rd_kafka_message_t *m, rd_kafka_
     }
 }
 
-static size_t judge_all(rd_kafka_queue_t *queue, struct mark_look *looks, size_t n, int64_t until_ms,
-                        rd_kafka_resp_err_t *trouble) {
+/* Stops reading a partition as soon as it's judged. Returns how many aren't. */
+static size_t judge_all(rd_kafka_topic_t *topic, rd_kafka_queue_t *queue, struct mark_look *looks, size_t n,
+                        int64_t until_ms, rd_kafka_resp_err_t *trouble) {
     bool *judged = mem_zero(n, sizeof *judged);
     size_t left = n;
     while (left && clock_monotonic_ms() < until_ms) {
@@ -68,9 +69,14 @@ static size_t judge_all(rd_kafka_queue_t *queue, struct mark_look *looks, size_t
         if (look && !judged[look - looks] && judge(look, m, trouble)) {
             judged[look - looks] = true;
             left--;
+            rd_kafka_consume_stop(topic, look->partition);
         }
         if (m)
             rd_kafka_message_destroy(m);
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (!judged[i])
+            rd_kafka_consume_stop(topic, looks[i].partition);
     }
     free(judged);
     return left;
@@ -92,15 +98,14 @@ bool mark_look_up(const struct config *cfg, struct mark_look *looks, size_t n, i
            rd_kafka_consume_start_queue(topic, looks[started].partition, looks[started].mark.offset, queue) ==
                0)
         looks[started++].found = MARK_UNJUDGED;
-    if (started < n)
+    if (started < n) {
         trouble = rd_kafka_last_error();
-    else
-        n = judge_all(queue, looks, n, until, &trouble);
-    for (size_t i = 0; i < started; i++)
-        rd_kafka_consume_stop(topic, looks[i].partition);
+        until = 0;
+    }
+    size_t unjudged = n - started + judge_all(topic, queue, looks, started, until, &trouble);
     rd_kafka_queue_destroy(queue);
     if (topic)
         rd_kafka_topic_destroy(topic);
     rd_kafka_destroy(rk);
-    return n == 0 || kafka_error(trouble, "the last settled record", cfg->kafka.usage_topic, err);
+    return unjudged == 0 || kafka_error(trouble, "the last settled record", cfg->kafka.usage_topic, err);
 }
