@@ -28,7 +28,7 @@ diff -r "$run" "$work/again" || die 'the same seed makes another run'
 if cmp -s "$run/phase-0.records" "$work/other/phase-0.records"; then
     die 'another seed makes the same run'
 fi
-"$model" make "$work/large" --seed 11 --base 1796000000 --floor --refuse >"$work/kinds"
+"$model" make "$work/large" --seed 14 --base 1796000000 --floor --refuse >"$work/kinds"
 for kind in EVENT_TOO_LARGE MALFORMED_JSON INVALID_FIELD EVENT_IN_FUTURE EVENT_TOO_OLD ID_CONFLICT UNKNOWN_FAMILY NOT_A_MEMBER \
     POLICY_UNREADABLE SETTLEMENT_REJECTED MANUAL APP_BLOCK TIME_BLOCK MONTHLY_LIMIT_EXCEEDED FAMILY_QUOTA_EXCEEDED WARNING_10 WARNING_30 \
     WARNING_50 NORMAL duplicate ignored; do
