@@ -44,6 +44,22 @@ waited() {
     [ "$waited_told" -ge $((waited_ms / report_interval_ms / 2)) ] || die "$waited_told lines about what it waits for in $waited_ms ms"
     [ "$waited_told" -le $((3 * (waited_ms / report_interval_ms + 2))) ] || die "$waited_told lines about what it waits for in $waited_ms ms"
 }
+# ---- fatal ---------------------------------------------------------------------------------------------------------------------
+
+daemon_faulty fatal 'relay.produce@20:fatal;dlt.produce@30:fatal'
+traffic fatal --broken 0.05
+both_fatal() {
+    fired fatal '^relay.produce .*fatal' && fired fatal '^dlt.produce .*fatal'
+}
+await 'both producers had a fatal error' 60 both_fatal
+flows_on 500
+quiet
+[ "$(said_times '"event":"producer_renewed"')" -ge 1 ] || die "the relay's producer wasn't renewed"
+told 'producer fatal' "the relay's and the DLT's producer were told of a fatal error and made anew"
+daemon_ends
+
+# ---- the broker goes away ------------------------------------------------------------------------------------------------------
+
 daemon steady
 
 traffic killed
@@ -111,18 +127,4 @@ quiet
 told 'broker frozen at SIGTERM' "the daemon ended in $took ms of 10000, with 0"
 daemon_ends
 
-# ---- fatal ---------------------------------------------------------------------------------------------------------------------
-
-kafka_configure "$work/config.yaml" '' 'workers: 3'
-daemon_faulty fatal 'relay.produce@20:fatal;dlt.produce@30:fatal'
-traffic fatal --broken 0.05
-both_fatal() {
-    fired fatal '^relay.produce .*fatal' && fired fatal '^dlt.produce .*fatal'
-}
-await 'both producers had a fatal error' 60 both_fatal
-flows_on 500
-quiet
-[ "$(said_times '"event":"producer_renewed"')" -ge 1 ] || die "the relay's producer wasn't renewed"
-told 'producer fatal' "the relay's and the DLT's producer were told of a fatal error and made anew"
-daemon_ends
 sampling_ends
