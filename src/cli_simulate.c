@@ -559,6 +559,13 @@ static void summary_text(const struct job *j) {
                 (long long)(sum(j->produced) - sum(j->acked)));
 }
 
+/* A fatal error's own words say more than that there was one. */
+static const char *why_failed(const struct job *j, char *text, size_t size) {
+    if (rd_kafka_fatal_error(j->producer, text, size) != RD_KAFKA_RESP_ERR_NO_ERROR)
+        return text;
+    return j->first_failure ? rd_kafka_err2str(j->first_failure) : "no report came in time";
+}
+
 static int verdict(const struct job *j) {
     int64_t failed = sum(j->produced) - sum(j->acked);
     if (fflush(stdout) != 0 || ferror(stdout)) {
@@ -567,11 +574,10 @@ static int verdict(const struct job *j) {
     }
     if (j->print || failed == 0)
         return EXIT_OK;
-    char what[80];
+    char what[80], why[256];
     snprintf(what, sizeof what, "kafka: %lld of %lld events were not acknowledged", (long long)failed,
              (long long)sum(j->produced));
-    cli_error(COMMAND, what, j->first_failure ? rd_kafka_err2str(j->first_failure) : "no report came in time",
-              NULL);
+    cli_error(COMMAND, what, why_failed(j, why, sizeof why), NULL);
     return EXIT_KAFKA;
 }
 
