@@ -31,8 +31,10 @@ kafka_begin() {
     grep -q TALLYD_FAULT_LOG "$tallyd" || tallyd=$root/build-fault/tallyd
     [ -x "$tallyd" ] || die "$tallyd isn't built: make faults"
     kafka_configure "$work/config.yaml"
-    # what is produced while the broker is away waits for it, however long that takes
-    sed -i 's/message_timeout_ms: .*/message_timeout_ms: 600000/; s/lease_ms: .*/lease_ms: 900000/' "$work/owner.yaml"
+    # What is produced while the broker is away waits for it, however long that takes. A broker that was killed knows of each producer
+    # no more than the last batch; had others been on their way with it, the broker would take them for out of order, which is fatal.
+    sed -i 's/message_timeout_ms: .*/message_timeout_ms: 600000/; s/lease_ms: .*/lease_ms: 900000/
+        s/^kafka:$/&\n  properties:\n    max.in.flight.requests.per.connection: 1/' "$work/owner.yaml"
     simulate seeding --seed-db --families "$families"
 }
 
