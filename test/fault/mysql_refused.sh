@@ -43,7 +43,7 @@ summary() {
 }
 # The ids that were rejected for their data.
 rejected_ids() {
-    kcat -b "$KAFKA_BROKERS" -C -t "$dlt_topic" -o beginning -e -q -f '%h %s\n' | grep 'x-error-code=SETTLEMENT_REJECTED' |
+    records "$dlt_topic" '%h %s\n' | grep 'x-error-code=SETTLEMENT_REJECTED' |
         grep -o '"eventId":"[^"]*"' | cut -d '"' -f 4 | sort -u | paste -sd ' '
 }
 
