@@ -109,6 +109,12 @@ mysql_leave() {
 
 # traffic LABEL [OPTION...]: returns when some of it is settled.
 traffic() {
+    traffic_on "$@"
+    flows_on 100
+}
+
+# traffic_on LABEL [OPTION...]: returns at once.
+traffic_on() {
     traffic_label=$1
     shift
     labels="$labels $traffic_label"
@@ -116,7 +122,6 @@ traffic() {
     simulate_on "$traffic_label" --families "$families" --rate "$rate" --duration 1h --seed "$seed" "$@"
     events=$launched
     mark
-    flows_on 200
 }
 
 # What the daemon says is looked for from here on.
@@ -152,7 +157,7 @@ traffic_ends() {
 }
 
 rest() {
-    await 'all is settled' 120 caught_up
+    catch_up
     # shellcheck disable=SC2086 # a list of words
     settled_all $labels
 }

@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: MIT
 # The reply to COMMIT is lost, both ways: what wasn't done, and what was done or will be done only later. First by fault points, then
 # for real: COMMITs are held up in the server, by its own lock for backups, the connections are cut in the forwarder in front of it or ended
-# by KILL, and the daemon stands still until the server has finished with them.
+# by KILL, and the daemon stands still until the server has finished with them. TIMES (4): how often each.
 set -eu
 # shellcheck source=test/fault/lib_mysql.sh
 . "$(dirname "$0")/lib_mysql.sh"
-times=${TIMES:-20}
+times=${TIMES:-4}
 workers=1
 mysql_begin mysql_commit_lost
 
@@ -25,7 +25,7 @@ all_fired() {
     [ "$(fired '^settler.commit .* fail')" -ge "$times" ] && [ "$(fired '^settler.commit .* after')" -ge "$times" ]
 }
 await 'all COMMITs have lost their reply' 60 all_fired
-flows_on 200
+flows_on 100
 quiet
 daemon_ends
 assert_eq 'fenced' 0 "$(figure "$log" stopped fenced)"

@@ -1,8 +1,11 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # Others lock what tallyd writes: in the opposite order, for too long, and by writing it themselves. And tallyd's own processes, which
-# share families when keys are wrong, never deadlock: rows are written in the order of their keys.
+# share families when keys are wrong, never deadlock: rows are written in the order of their keys. More of it: SHARED (3000) records in
+# shared families, GATES (6) times that both processes are stopped among them, DEADLOCKS (2) that cost tallyd's transaction,
+# WRITES (20) of another writer.
 set -eu
+writes=${WRITES:-20}
 # shellcheck source=test/fault/lib_mysql.sh
 . "$(dirname "$0")/lib_mysql.sh"
 families=60
@@ -15,7 +18,7 @@ deadlocks() {
 # ---- two processes on shared families ---------------------------------------------------------------------------------
 
 # Each record goes anywhere, whatever its family. Its repeats, too.
-"$tallyd" simulate -c "$work/owner.yaml" --print --families "$families" --count "${SHARED:-12000}" --broken 0 --seed "$seed" 2>"$work/print.err" |
+"$tallyd" simulate -c "$work/owner.yaml" --print --families "$families" --count "${SHARED:-3000}" --broken 0 --seed "$seed" 2>"$work/print.err" |
     cut -f 2 | awk '{ print int(rand() * 1000000) "|" $0 }' >"$work/shared"
 count=$(wc -l <"$work/shared")
 ids=$(grep -o '"eventId":"[^"]*"' "$work/shared" | sort -u | wc -l)
@@ -36,7 +39,7 @@ two=$daemon
 admin "
 DELIMITER //
 BEGIN NOT ATOMIC
-    DECLARE n INT DEFAULT ${GATES:-20};
+    DECLARE n INT DEFAULT ${GATES:-6};
     DECLARE f BIGINT DEFAULT (SELECT family_id FROM family ORDER BY family_id LIMIT 1 OFFSET 30);
     WHILE n > 0 DO
         START TRANSACTION;
@@ -81,7 +84,7 @@ CREATE PROCEDURE lock_backwards() BEGIN
     INSERT INTO heavy (waited) SELECT seq FROM seq_1_to_3000;
     SELECT MIN(family_id), MAX(family_id) INTO low, high FROM (SELECT family_id FROM family_quota ORDER BY RAND() LIMIT 8) x;
     UPDATE family_quota SET rev = rev + 1 WHERE family_id = high;
-    DO SLEEP(0.05);
+    DO SLEEP(0.3); -- some settlement comes to this row meanwhile
     UPDATE family_quota SET rev = rev + 1 WHERE family_id = low;
     COMMIT;
     UPDATE others SET done = done + 1;
@@ -128,47 +131,52 @@ mysql_configure ''
 daemon_faulty tallyd 'settler.update_consumer_ledger@4:fail=1213;settler.insert_usage_record@9:fail=1213;settler.insert_usage_block@12:after=1205;settler.insert_family_quota@15:after=1213;settler.insert_customer_quota@30:fail=1205;settler.insert_alert_state@5:after=1213;settler.insert_usage_event_outbox@6:after=1213;settler.commit@40:fail=1213'
 traffic deadlocked
 before=$(deadlocks)
-admin "CALL repeat_calls('CALL lock_backwards()', ${DEADLOCKS:-40})"
-theirs=$((${DEADLOCKS:-40} - $(others_done)))
-ours=$(($(deadlocks) - before - theirs))
-[ "$ours" -gt 0 ] || die "the server ended none of tallyd's transactions"
+# Now the server ends the one, now the other.
+theirs=0
+enough_ours() {
+    admin "CALL repeat_calls('CALL lock_backwards()', 5)"
+    theirs=$((theirs + 5 - $(others_done)))
+    ours=$(($(deadlocks) - before - theirs))
+    [ "$ours" -ge "${DEADLOCKS:-2}" ]
+}
+await "the server has ended transactions of tallyd's" 120 enough_ours
 admin 'SHOW ENGINE INNODB STATUS' | grep -q 'LATEST DETECTED DEADLOCK' || die 'the server tells of no deadlock'
 all_pointed() {
     [ "$(fired .)" -ge 8 ]
 }
 await 'all fault points have fired' 60 all_pointed
-flows_on 200
+flows_on 100
 quiet
 told 'deadlock (1213)' "$ours of tallyd's transactions ended by the server, $theirs of the other one's; 8 errors by fault points"
 
 # ---- lock wait --------------------------------------------------------------------------------------------------------
 
 traffic locked
-admin 'START TRANSACTION; SELECT COUNT(*) FROM (SELECT 1 FROM family_quota FOR UPDATE) x; DO SLEEP(4)' >/dev/null &
+admin 'START TRANSACTION; SELECT COUNT(*) FROM (SELECT 1 FROM family_quota FOR UPDATE) x; DO SLEEP(2)' >/dev/null &
 holder=$!
 pids="$pids $holder"
 await 'the log tells of the wait' 20 said settlement_waiting '"error_code":1205'
 wait "$holder"
 waits=$(said_since | grep -c '"error_code":1205')
-flows_on 200
+flows_on 100
 quiet
-told 'lock wait (1205)' "all families' rows held for 4 s, told $waits times"
+told 'lock wait (1205)' "all families' rows held for 2 s, told $waits times"
 
 # ---- others write -----------------------------------------------------------------------------------------------------
 
 traffic totals
-admin "CALL repeat_calls('CALL change_total()', ${WRITES:-60})"
+admin "CALL repeat_calls('CALL change_total()', $writes)"
 changed=$(others_done)
 [ "$changed" -gt 0 ] || die 'no total was changed'
-flows_on 200
+flows_on 100
 quiet
 told 'totals changed by another writer' "$changed changes"
 
 traffic touched
-admin "CALL repeat_calls('CALL settle_behind()', ${WRITES:-60})"
+admin "CALL repeat_calls('CALL settle_behind()', $writes)"
 foreign=$(others_done)
 [ "$foreign" -gt 0 ] || die 'nobody else settled anything'
-flows_on 200
+flows_on 100
 quiet
 daemon_ends
 [ "$(figure "$log" stopped came_back)" -gt 0 ] || die 'no settlement noticed anything'

@@ -51,14 +51,14 @@ opened_at() {
 daemon tallyd
 traffic running
 dump "$work/older.sql"
-flows_on 2000
+flows_on 1000
 lost=$(ledger_end)
 mark
 swap_in "$work/older.sql"
 [ "$older" -lt "$lost" ] || die 'the older state is not older'
 await 'tallyd goes back' 60 went_back
 opened_at "$work/older.offsets" || die "opened beyond the older ledger: $(said_since | grep partition_opened)"
-flows_on 200
+flows_on 100
 quiet
 said '"event":"fenced"' || die 'the worker was not fenced'
 told 'restored from an older backup, while tallyd runs' "from $lost back to $older records, fenced and settled again"
@@ -67,7 +67,7 @@ told 'restored from an older backup, while tallyd runs' "from $lost back to $old
 
 traffic stopped
 dump "$work/older.sql"
-flows_on 2000
+flows_on 1000
 daemon_ends
 lost=$(ledger_end)
 swap_in "$work/older.sql"
@@ -84,7 +84,7 @@ traffic files
 server stop-one
 cp -a "$data" "$data.older"
 server start-one
-flows_on 2000
+flows_on 1000
 lost=$(ledger_end)
 mark
 server stop-one
@@ -92,7 +92,7 @@ rm -rf "$data"
 mv "$data.older" "$data"
 server start-one
 await 'tallyd goes back' 60 went_back
-flows_on 200
+flows_on 100
 quiet
 said '"event":"fenced"' || die 'the worker was not fenced'
 daemon_ends

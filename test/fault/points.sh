@@ -217,11 +217,6 @@ fired_or_settled() { fired || settled; }
 ended_or_settled() { gone "$first" || settled; }
 stopped() { grep -q '^State:	T' "/proc/$first/status"; }
 
-# The leases of a dead process end early: to wait for it would show nothing more.
-cut_leases() {
-    sql "UPDATE usage_event_outbox SET lease_until = UTC_TIMESTAMP(3) WHERE lease_until IS NOT NULL"
-}
-
 settle_with_second() {
     [ -n "$second" ] || second_start
     await 'the second reads' 60 opened "$work/second.log" # nothing may be left to settle
