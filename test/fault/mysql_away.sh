@@ -11,7 +11,11 @@ mysql_begin mysql_away
 
 # A settlement stands before its COMMIT: at that fault point the daemon stops itself, so it stays there for as long as we like.
 before_commit() { # before_commit HIT
-    fired_once "settler.commit $1 " && [ "$(sed 's/.*) //; s/ .*//' "/proc/$daemon/stat")" = T ]
+    fired_once "settler.commit $1 " && stands_still "$daemon"
+}
+# stands_still PID: a signal stops a process thread by thread, and those that aren't stopped yet go on.
+stands_still() {
+    ! sed 's/.*) //' "/proc/$1/task"/*/stat | grep -qv '^T'
 }
 
 # ---- read-only --------------------------------------------------------------------------------------------------------
@@ -59,9 +63,11 @@ for hit in 10 20 30; do
     id=$(settling_id)
     before=$(batches)
     kill -s STOP "$(server_pid)"
+    await 'the server stands still' 20 stands_still "$(server_pid)"
     kill -s CONT "$daemon"
     await 'tallyd has given the COMMIT up' 30 gave_up
     kill -s STOP "$daemon"
+    await 'the daemon stands still' 20 stands_still "$daemon"
     kill -s CONT "$(server_pid)"
     await 'the session given up has ended' 20 ended_session "$id"
     [ "$(batches)" -gt "$before" ] || die 'the frozen COMMIT did nothing'
