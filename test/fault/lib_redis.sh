@@ -6,15 +6,16 @@
 #   redis_begin NAME        the stack, families, a daemon that reads; Redis' faults are undone however the test ends
 #   traffic LABEL           events from now on, in the background
 #   …the fault…             `said` and the like: it was seen
-#   quiet                   the traffic ends, all is settled, every promise holds
+#   quiet | calm            the traffic ends, all is settled, every promise holds; calm: and what was lost in Redis is there again
 #   told FAULT FIGURES…     the fault's line
 # shellcheck source=test/integration/lib.sh
 . "$(dirname "$0")/../integration/lib.sh"
 
 families=${families:-120}
-rate=${rate:-1200}
+rate=${rate:-600}
 seed=${TALLYD_TEST_SEED:-41}
 labels=
+events=
 
 # ---- the daemon -------------------------------------------------------------------------------------------------------
 
@@ -105,21 +106,28 @@ flows_on() {
     await 'settling goes on' 60 settled_past $(($(ledger_end) + $1))
 }
 
+traffic_ends() {
+    [ -z "$events" ] || kill -s TERM "$events"
+    [ -z "$events" ] || ended simulate "$events" 0
+    events=
+}
+
 quiet() {
-    kill -s TERM "$events"
-    ended simulate "$events" 0
+    traffic_ends
     rest
 }
 
 rest() {
-    await 'all is settled' 120 caught_up
+    catch_up
     lives
     # shellcheck disable=SC2086 # a list of words
     settled_all $labels
 }
 
-# Some events after what disturbed Redis: what they touch is in Redis as it is in MySQL.
+# The same, after some more events with nobody to disturb Redis: what they touch is there as it is in MySQL.
 calm() {
+    traffic_ends
+    catch_up
     calm_since=$(sql 'SELECT UTC_TIMESTAMP(3)')
     calm_label=calm-${labels##* }
     labels="$labels $calm_label"

@@ -24,7 +24,6 @@ redis_start
 warm_again() { [ "$(redis DBSIZE)" -gt 100 ]; }
 await 'it is warmed again' 60 warm_again
 flows_on 200
-quiet
 calm
 told 'restarted empty' "$before keys gone, $agreed figures in Redis agree"
 
@@ -53,7 +52,6 @@ off=$(figures_off)
 kill -s CONT "$daemon"
 sed -i '/^key-load-delay /d' "$redis_dir/redis.conf"
 flows_on 400
-quiet
 calm
 told 'restarted from an old dump' "$off figures in it were old, $agreed in Redis agree now"
 
@@ -93,7 +91,6 @@ await 'it says that the old master is read-only' 60 said "READONLY You can't wri
 decides() { redis INFO commandstats | grep -q '^cmdstat_evalsha:'; }
 await 'it decides on the new master' 60 decides
 flows_on 400
-quiet
 calm
 await 'the old master follows' 60 linked "$spare"
 told 'failed over to a replica' "that misses $missed keys, $agreed figures in the new master agree"
