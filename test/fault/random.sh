@@ -133,7 +133,15 @@ redis_kept() {
     rm -f "$TALLYD_TEST_DIR/redis/dump.rdb"
 }
 
+# A daemon that is just starting ends when it finds a server away, for its supervisor to start it again: there's none here.
+all_started() {
+    for started_daemon in $(seq "$daemons"); do
+        grep -qs '"event":"started"' "$(log_of "$started_daemon")" || return 1
+    done
+}
+
 disturb() {
+    await 'all daemons have started' 60 all_started
     draw 20
     disturb_kind=$drawn
     draw "$daemons"
