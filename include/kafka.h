@@ -50,6 +50,11 @@ bool kafka_error(rd_kafka_resp_err_t code, const char *what, const char *detail,
  * otherwise wait about a second on a timer. What goes wrong shows when producing. */
 void kafka_topic_prefetch(rd_kafka_t *rk, const char *topic);
 
+/* Destroys a handle, which waits for whatever the client still holds: for ever with a broker that doesn't
+ * answer, or where the client has lost count (seen, rarely, with a topic made anew under a reader). False:
+ * that took longer, and it's left as it is, with a line in the log. */
+bool kafka_destroy(rd_kafka_t *rk, int64_t deadline_ms);
+
 /* Closes a consumer without waiting for ever: leaves the group and destroys the
  * handle if the broker answers within the deadline. If not the handle is left as
  * it is: this is for a process that ends. Messages and lists must be freed before. */

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "audit_internal.h"
+#include "event.h"
 
 #define FAMILIES_A_READ 500
 /* On top of what a lease and a broker may take before a row that waits is worth a look. */
@@ -205,8 +206,10 @@ static const char *alert_fault(const struct db_rows *rows, const struct alert *a
     if (n) {
         if (!db_i64(rows, 8, 0))
             return "its event isn't settled for this customer and month";
-        return al->remaining < 0 || al->remaining * 100 > al->total * n ? "the threshold wasn't reached"
-                                                                        : NULL;
+        return al->total < 0 || al->total > EVENT_AMOUNT_MAX || al->remaining < 0 ||
+                       al->remaining > al->total || al->remaining * 100 > al->total * n
+                   ? "the threshold wasn't reached"
+                   : NULL;
     }
     if (!db_i64(rows, 9, 0))
         return "its event isn't blocked for this customer and month";

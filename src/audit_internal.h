@@ -47,6 +47,7 @@ struct audit_log {
 struct audit_rejection {
     int32_t partition; /* where the record lay */
     int64_t offset;
+    int64_t time_ms; /* its own; -1: none */
 };
 
 struct audit {

@@ -11,6 +11,7 @@
 
 #define ANSWER_MS 5000
 /* Without a record or an end of a partition for so long the broker counts as silent. */
+#define DESTROY_MS 5000
 #define SILENCE_MS 30000
 
 /* ---- questions ---- */
@@ -119,22 +120,25 @@ static bool assign(struct reading *r, struct error *err) {
     return code == RD_KAFKA_RESP_ERR_NO_ERROR || kafka_error(code, "assign", r->log->topic, err);
 }
 
-static void reached(struct reading *r, size_t i, int64_t next) {
+/* Whether that's further than before, and asked for. */
+static bool reached(struct reading *r, size_t i, int64_t next) {
     bool was_left = r->log->next[i] < r->ends[i];
-    if (next <= r->log->next[i])
-        return;
+    if (!was_left || next <= r->log->next[i])
+        return false;
     r->log->next[i] = next < r->ends[i] ? next : r->ends[i];
-    if (was_left && r->log->next[i] >= r->ends[i])
+    if (r->log->next[i] >= r->ends[i])
         r->left--;
+    return true;
 }
 
-static void take_message(struct reading *r, const rd_kafka_message_t *msg) {
+/* False: it's nothing that was waited for. */
+static bool take_message(struct reading *r, const rd_kafka_message_t *msg) {
     struct audit_log *log = r->log;
     size_t i = 0;
     while (i < log->count && log->ids[i] != msg->partition)
         i++;
     if (i == log->count)
-        return;
+        return false;
     if (msg->err == RD_KAFKA_RESP_ERR_NO_ERROR && msg->offset >= log->next[i] && msg->offset < r->ends[i]) {
         if (log->start_ms[i] == 0) {
             rd_kafka_timestamp_type_t type;
@@ -144,7 +148,7 @@ static void take_message(struct reading *r, const rd_kafka_message_t *msg) {
         r->take(r->a, msg, r->before);
     }
     /* the end may lie behind offsets that hold no record */
-    reached(r, i, msg->err == RD_KAFKA_RESP_ERR_NO_ERROR ? msg->offset + 1 : msg->offset);
+    return reached(r, i, msg->err == RD_KAFKA_RESP_ERR_NO_ERROR ? msg->offset + 1 : msg->offset);
 }
 
 static bool read_on(struct reading *r, struct error *err) {
@@ -153,10 +157,9 @@ static bool read_on(struct reading *r, struct error *err) {
         rd_kafka_message_t *msg = rd_kafka_consumer_poll(r->a->reader, 100);
         rd_kafka_resp_err_t code = msg ? msg->err : RD_KAFKA_RESP_ERR_NO_ERROR;
         bool end = code == RD_KAFKA_RESP_ERR__PARTITION_EOF;
-        if (msg && (code == RD_KAFKA_RESP_ERR_NO_ERROR || end)) {
-            take_message(r, msg);
+        /* what goes on behind the ends, in other partitions, is no sign of life */
+        if (msg && (code == RD_KAFKA_RESP_ERR_NO_ERROR || end) && take_message(r, msg))
             silent_at = clock_monotonic_ms() + SILENCE_MS;
-        }
         if (msg)
             rd_kafka_message_destroy(msg);
         if (clock_monotonic_ms() > silent_at)
@@ -226,7 +229,7 @@ static bool header_number(const rd_kafka_headers_t *headers, const char *name, i
 static void take_rejected(struct audit *a, const rd_kafka_message_t *msg, bool before) {
     rd_kafka_headers_t *headers = NULL;
     size_t len;
-    int64_t partition, offset;
+    int64_t partition, offset, time_ms;
     (void)before;
     if (rd_kafka_message_headers(msg, &headers) != RD_KAFKA_RESP_ERR_NO_ERROR)
         return;
@@ -239,8 +242,10 @@ static void take_rejected(struct audit *a, const rd_kafka_message_t *msg, bool b
         a->rejection_capacity = a->rejection_capacity ? a->rejection_capacity * 2 : 1024;
         a->rejections = mem_realloc(a->rejections, a->rejection_capacity * sizeof *a->rejections);
     }
+    if (!header_number(headers, "x-original-timestamp", &time_ms))
+        time_ms = -1;
     a->rejections[a->rejection_count++] =
-        (struct audit_rejection){.partition = (int32_t)partition, .offset = offset};
+        (struct audit_rejection){.partition = (int32_t)partition, .offset = offset, .time_ms = time_ms};
 }
 
 /* ---- before and after the snapshot ---- */
@@ -250,10 +255,14 @@ static bool read_logs(struct audit *a, bool before, struct error *err) {
            (a->options.family || read_log(a, &a->dlt, take_rejected, before, err));
 }
 
-static void give_up(struct audit *a) {
+static void close_reader(struct audit *a) {
     if (a->reader)
-        rd_kafka_destroy(a->reader);
+        kafka_destroy(a->reader, DESTROY_MS); /* of a process that ends soon */
     a->reader = NULL;
+}
+
+static void give_up(struct audit *a) {
+    close_reader(a);
     a->kafka_known = a->notifications.read = a->dlt.read = false;
     a->r->in_flight = -1;
 }
@@ -279,9 +288,7 @@ void audit_kafka_after(struct audit *a) {
 }
 
 void audit_kafka_close(struct audit *a) {
-    if (a->reader)
-        rd_kafka_destroy(a->reader);
-    a->reader = NULL;
+    close_reader(a);
     log_free(&a->notifications);
     log_free(&a->dlt);
 }

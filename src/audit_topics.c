@@ -20,7 +20,9 @@ static int by_offset(const void *x, const void *y) {
     const struct audit_rejection *a = x, *b = y;
     if (a->partition != b->partition)
         return a->partition < b->partition ? -1 : 1;
-    return (a->offset > b->offset) - (a->offset < b->offset);
+    if (a->offset != b->offset)
+        return a->offset < b->offset ? -1 : 1;
+    return (a->time_ms > b->time_ms) - (a->time_ms < b->time_ms);
 }
 
 void audit_topic_sort(struct audit *a) {
@@ -236,13 +238,14 @@ void audit_topic_ledger(struct audit *a) {
         snprintf(lag->detail, sizeof lag->detail, "%lld records", (long long)a->r->in_flight);
 }
 
-/* Distinct offsets of the partition in the DLT, of those that the ledger has counted. */
+/* Distinct records of the partition in the DLT, of those that the ledger has counted. A first offset below
+ * zero is that of a topic made anew: then offsets don't tell what was counted of the logs before. */
 static int64_t in_dlt(const struct audit *a, const struct audit_partition *p) {
     int64_t n = 0;
     for (size_t i = 0; i < a->rejection_count; i++) {
         const struct audit_rejection *r = &a->rejections[i];
-        bool again = i && r[-1].partition == r->partition && r[-1].offset == r->offset;
-        n += !again && r->partition == p->id && r->offset >= p->first && r->offset < p->next;
+        bool again = i && by_offset(r - 1, r) == 0, counted = r->offset >= p->first && r->offset < p->next;
+        n += !again && r->partition == p->id && (counted || p->first < 0);
     }
     return n;
 }

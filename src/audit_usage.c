@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "event.h"
+
 /* ---- digests and tables ---- */
 
 #define FNV_START 14695981039346656037ULL
@@ -179,6 +181,8 @@ void audit_use_others(struct audit_uses *u, const struct audit_use *own, const s
 }
 
 int audit_threshold_due(const struct config *cfg, int64_t total, int64_t used) {
+    if (total < 0 || total > EVENT_AMOUNT_MAX || used < 0 || used > EVENT_AMOUNT_MAX)
+        return 0; /* others may write any total; nothing is settled on such a one */
     for (size_t i = 0; i < cfg->threshold_count; i++) {
         /* amounts are below 2^53, so that a hundred times one is a number yet */
         if ((total - used) * 100 <= total * cfg->thresholds[i])

@@ -367,16 +367,15 @@ static void *destroy_main(void *rk) {
     return NULL;
 }
 
-/* Destroying waits for whatever the client still holds, for ever where it has lost count of it: seen, rarely,
- * with a topic made anew under a reader. False: it's left as it is. */
-static bool destroy_in_time(rd_kafka_t *rk, int64_t until_ms) {
-    struct timespec until = clock_timespec(until_ms);
+bool kafka_destroy(rd_kafka_t *rk, int64_t deadline_ms) {
+    struct timespec until = clock_timespec(clock_monotonic_ms() + deadline_ms);
     pthread_t thread;
     if (pthread_create(&thread, NULL, destroy_main, rk) != 0)
         return false;
     if (pthread_clockjoin_np(thread, NULL, CLOCK_MONOTONIC, &until) == 0)
         return true;
     pthread_detach(thread);
+    LOG(LOG_WARN, "client_not_destroyed", LOG_I("waited_ms", deadline_ms));
     return false;
 }
 
@@ -400,6 +399,6 @@ void kafka_consumer_close(rd_kafka_t *rk, int64_t deadline_ms) {
     rd_kafka_queue_destroy(queue);
     LOG(closed ? LOG_DEBUG : LOG_WARN, "consumer_closed", LOG_B("left_group", closed));
     /* With a frozen broker destroying it would wait for requests that are never answered. */
-    if (closed && !destroy_in_time(rk, until))
-        LOG(LOG_WARN, "consumer_not_destroyed", LOG_I("waited_ms", deadline_ms));
+    if (closed)
+        kafka_destroy(rk, until - clock_monotonic_ms());
 }

@@ -19,7 +19,7 @@ struct claim {
     int32_t id;
     int64_t committed; /* Kafka's, or -1 */
     int64_t low, high; /* the log's start and end */
-    int64_t batch_no, first_offset, next_offset;
+    int64_t batch_no, next_offset;
     struct mark last; /* the last record counted, as the ledger knows it */
     bool in_ledger;
     bool recreated; /* the log isn't the one that the ledger counts */
@@ -126,7 +126,7 @@ static bool try_rows(struct db *db, const struct config *cfg, struct claim *clai
         buf_reset(&sql);
         buf_str(
             &sql,
-            "SELECT partition_id, batch_no, first_offset, next_offset, last_offset, last_timestamp_ms, last_checksum, owner FROM consumer_ledger");
+            "SELECT partition_id, batch_no, owner, next_offset, last_offset, last_timestamp_ms, last_checksum FROM consumer_ledger");
         where_topic(db, &sql, cfg);
         ok = db_query(db, &sql, &rows, err);
     }
@@ -137,13 +137,12 @@ static bool try_rows(struct db *db, const struct config *cfg, struct claim *clai
             if (claims[i].id != db_i64(&rows, 0, -1))
                 continue;
             claims[i].batch_no = db_i64(&rows, 1, 0);
-            claims[i].first_offset = db_i64(&rows, 2, 0);
             claims[i].next_offset = db_i64(&rows, 3, 0);
             claims[i].last = (struct mark){.offset = db_i64(&rows, 4, -1),
                                            .timestamp_ms = db_i64(&rows, 5, -1),
                                            .checksum = db_i64(&rows, 6, 0)};
             claims[i].in_ledger = true;
-            if (db_i64(&rows, 7, 0) != owner)
+            if (db_i64(&rows, 2, 0) != owner)
                 *missed = true;
         }
     }
@@ -216,7 +215,6 @@ static bool start_anew(struct db *db, const struct config *cfg, struct claim *c,
     LOG(LOG_WARN, "partition_started_anew", LOG_S("topic", cfg->kafka.usage_topic), LOG_I("partition", c->id),
         LOG_S("reason", "the topic was made anew, and kafka.accept_recreated_topic is true"),
         LOG_I("from", c->next_offset), LOG_I("to", c->low), LOG_I("log_end", c->high));
-    c->first_offset += c->low - c->next_offset;
     c->next_offset = c->low;
     c->last = MARK_NONE;
     c->recreated = false;

@@ -106,6 +106,6 @@ bool mark_look_up(const struct config *cfg, struct mark_look *looks, size_t n, i
     rd_kafka_queue_destroy(queue);
     if (topic)
         rd_kafka_topic_destroy(topic);
-    rd_kafka_destroy(rk);
+    kafka_destroy(rk, timeout_ms);
     return unjudged == 0 || kafka_error(trouble, "the last settled record", cfg->kafka.usage_topic, err);
 }

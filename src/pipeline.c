@@ -281,10 +281,7 @@ static void back_off(struct worker *w, const struct batch *b) {
         worker_keep_alive(w, 1 + (int64_t)random() % (worst > 10 ? 100 : 10 * worst));
 }
 
-/* Frees a batch that won't be settled here. Its records go to whoever has the partition now, and may have
- * been settled there before they were decided here: a woken process doesn't know how long it slept. Then
- * nobody's settlement would notice what that left in Redis until the family's next event. */
-static void drop(struct worker *w, struct batch *b) {
+void pipeline_drop(struct worker *w, struct batch *b) {
     struct error err = {0};
     if (atomic_load(&b->assignment->lost) && !worker_out_of_time(w) && !warmer_forget(w->warmer, b, &err))
         worker_report(w, "trace_left", &err); /* the validation finds it */
@@ -344,7 +341,7 @@ static void decide_and_settle(struct worker *w, struct batch *b) {
     if (decide(w, b, true))
         settle_now(w, b);
     else
-        drop(w, b);
+        pipeline_drop(w, b);
 }
 
 /* MySQL refuses some event's data: its records go as batches of one, and the refused one is rejected. */
@@ -364,7 +361,7 @@ static void settle_one_by_one(struct worker *w, struct batch *b) {
         decide_and_settle(w, rest);
     else
         batch_free(rest);
-    drop(w, b);
+    pipeline_drop(w, b);
 }
 
 static void decide_again(struct worker *w, struct batch *b) {
@@ -374,7 +371,7 @@ static void decide_again(struct worker *w, struct batch *b) {
     if (!gone(w, b) && decide(w, b, true))
         settler_put(w->settler, b);
     else
-        drop(w, b);
+        pipeline_drop(w, b);
 }
 
 static void refused(struct worker *w, struct batch *b, const struct error *err) {
@@ -401,7 +398,7 @@ static void refused(struct worker *w, struct batch *b, const struct error *err) 
     if (wait_for_store(w, b, &waiting))
         settler_put(w->settler, b);
     else
-        drop(w, b);
+        pipeline_drop(w, b);
 }
 
 static void handle(struct worker *w, struct batch *b, enum settler_result result, const struct error *err) {
@@ -420,11 +417,11 @@ static void handle(struct worker *w, struct batch *b, enum settler_result result
         LOG(LOG_WARN, "fenced", LOG_I("owner", b->assignment->owner), LOG_I("records", b->count));
         if (b->assignment == w->assignment) /* else it's of an assignment that has ended already */
             worker_rejoin(w);
-        drop(w, b);
+        pipeline_drop(w, b);
         break;
     case SETTLER_DROPPED:
         LOG(LOG_INFO, "batch_dropped", LOG_I("records", b->count));
-        drop(w, b);
+        pipeline_drop(w, b);
         break;
     }
 }
@@ -465,5 +462,5 @@ void pipeline_process(struct worker *w, struct batch *b) {
     if (ok)
         settler_put(w->settler, b);
     else
-        drop(w, b);
+        pipeline_drop(w, b);
 }

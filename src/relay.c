@@ -264,10 +264,16 @@ static enum error_action action_of(rd_kafka_resp_err_t code) {
     return why.action;
 }
 
-/* A broker answers for a whole produce batch: what it refused in company may be fine alone. */
+/* Codes by which a broker refuses a whole produce batch for one of its records. */
+static bool refuses_company(rd_kafka_resp_err_t code) {
+    return code != RD_KAFKA_RESP_ERR_NO_ERROR &&
+           (code == RD_KAFKA_RESP_ERR_INVALID_TIMESTAMP || action_of(code) == ERROR_REJECT);
+}
+
+/* What was refused in company may be fine alone. */
 static void produce_refused_alone(struct relay *r, struct flight *flights, size_t n) {
     for (size_t i = 0; n > 1 && i < n; i++) {
-        if (flights[i].result == RD_KAFKA_RESP_ERR_NO_ERROR || action_of(flights[i].result) != ERROR_REJECT)
+        if (!refuses_company(flights[i].result))
             continue;
         flights[i].result = RD_KAFKA_RESP_ERR_NO_ERROR;
         produce(r, &flights[i]);

@@ -598,7 +598,8 @@ static enum settle_result transact(struct settle *s, struct attempt *a, struct e
         return give_up(s, err);
     if (!db_exec_text(s->db, "COMMIT", NULL, err)) {
         s->maybe_committed = true; /* whatever the code: the ledger knows better */
-        return give_up(s, err);
+        give_up(s, err);
+        return SETTLE_FAILED;
     }
     return SETTLE_DONE;
 }

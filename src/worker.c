@@ -100,11 +100,13 @@ static void give_up_assignment(struct worker *w, bool settle_first) {
     struct assignment *a = w->assignment;
     enum settler_result result;
     struct error err = {0};
-    if (a && settle_first && settler_busy_with(w->settler)) {
-        struct batch *b = settler_take(w->settler, REVOKE_DEADLINE_MS, &result, &err);
-        if (b && result == SETTLER_DONE)
-            worker_store_offsets(w, b);
+    struct batch *b = NULL;
+    if (a && settle_first && settler_busy_with(w->settler))
+        b = settler_take(w->settler, REVOKE_DEADLINE_MS, &result, &err);
+    if (b && result == SETTLER_DONE) {
+        worker_store_offsets(w, b);
         batch_free(b);
+        b = NULL;
     }
     /* the pause belongs to the client's handle, not to the assignment: partitions
      * that come back to this worker would never be read again */
@@ -112,6 +114,8 @@ static void give_up_assignment(struct worker *w, bool settle_first) {
     if (a)
         atomic_store(&a->lost, true);
     set_assignment(w, NULL);
+    if (b)
+        pipeline_drop(w, b);
     drop_carried(w);
     w->to_open = false;
     w->given_count = 0;

@@ -70,6 +70,11 @@ void pipeline_process(struct worker *w, struct batch *b);
 /* Takes a finished batch from the settler, if there is one, and deals with its
  * result; waits up to `wait_ms` for it. True when the settler's slot is empty. */
 bool pipeline_collect(struct worker *w, int64_t wait_ms);
+/* Frees a batch that won't be settled here. Its records go to whoever has the
+ * partition now, and may have been settled there before they were decided here: a
+ * woken process doesn't know how long it slept. Then nobody's settlement would
+ * notice what that left in Redis until the family's next event, so its families are made cold. */
+void pipeline_drop(struct worker *w, struct batch *b);
 /* Waits until the slot is empty, whatever it takes, keeping the member alive. */
 void pipeline_drain(struct worker *w);
 
