@@ -28,7 +28,7 @@ struct audit_use {
     int32_t month;
     int32_t partition;
     int64_t bytes, records;  /* of allowed events */
-    struct audit_place last; /* of the allowed ones: the highest offset, and the latest time */
+    struct audit_place last; /* of the allowed ones: the one settled last */
     int64_t blocks;
     struct audit_place block;   /* of the blocked one with the highest offset */
     int64_t block_monthly;      /* monthly_used_bytes that it was decided on */

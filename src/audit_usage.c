@@ -140,10 +140,10 @@ void audit_use_allowed(struct audit_use *use, const struct audit_place *at, int6
         use->bytes_before_block += bytes;
     if (!agree)
         use->unordered = true;
-    if (at->offset > use->last.offset)
-        use->last.offset = at->offset;
-    if (use->records++ == 0 || at->settled_ms > use->last.settled_ms)
-        use->last.settled_ms = at->settled_ms;
+    bool later = at->settled_ms == use->last.settled_ms ? at->offset > use->last.offset
+                                                        : at->settled_ms > use->last.settled_ms;
+    if (use->records++ == 0 || later)
+        use->last = *at;
     use->bytes += bytes;
 }
 

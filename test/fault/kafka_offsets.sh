@@ -205,5 +205,6 @@ daemon last "$work/accept.yaml"
 settled_anew
 alerts_published
 daemon_ends
+"$tallyd" audit -c "$work/accept.yaml" >"$work/audit.log" 2>&1 || die "the audit after all that: exit code $?: $(cat "$work/audit.log")"
 echo "ok kafka: topic recreated under a running daemon: read from its beginning, or stopped, as the configuration says;" \
     "$(figures | cut -d ' ' -f 1) records of five logs accounted for, $gap of them a gap"

@@ -93,8 +93,16 @@ START_TEST(what_others_used_before) {
     static const struct {
         int64_t customer, offset, settled_ms, bytes;
     } rows[] = {
-        {12, 10, 100, 1}, {11, 20, 100, 2},  {13, 30, 200, 4},
-        {11, 40, 300, 8}, {12, 50, 400, 16}, {13, 5, 900, 32},
+        {12, 10, 100, 1},
+        {11, 20, 100, 2},
+        {13, 30, 200, 4},
+        {11, 40, 300, 8},
+        {12, 50, 400, 16},
+        {13, 5, 900, 32},
+        /* the topic made anew: offsets begin again, and these two are of one transaction */
+        {14, 900, 100, 64},
+        {14, 7, 950, 128},
+        {15, 500, 950, 256},
     };
     for (int pass = 0; pass < 2; pass++) {
         for (size_t i = 0; i < TESTING_LENGTH(rows); i++) {
@@ -113,7 +121,9 @@ START_TEST(what_others_used_before) {
     ck_assert_int_eq(audit_uses_find(&u, 1, 11, 202611)->others_before, 1 + 4);
     /* the last of 13 came by offset 5 after a rewind: before nobody's, for all that is known */
     ck_assert_int_eq(audit_uses_find(&u, 1, 12, 202611)->others_before, 2 + 4 + 8);
-    ck_assert_int_eq(audit_uses_find(&u, 1, 13, 202611)->others_before, 1 + 2);
+    ck_assert_int_eq(audit_uses_find(&u, 1, 13, 202611)->others_before, 0);
+    ck_assert_int_eq(audit_uses_find(&u, 1, 14, 202611)->others_before, 32);
+    ck_assert_int_eq(audit_uses_find(&u, 1, 15, 202611)->others_before, 1 + 2 + 4 + 8 + 16 + 32 + 128);
     ck_assert_int_eq(audit_uses_find(&u, 0, 11, 202611)->others_before, 0);
     ck_assert_int_eq(audit_uses_find(&u, 1, 11, 202612)->others_before, 0);
     audit_uses_free(&u);
