@@ -2,7 +2,9 @@
 #include "kafka.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -362,21 +364,65 @@ void kafka_topic_prefetch(rd_kafka_t *rk, const char *topic) {
     rd_kafka_topic_destroy(handle);
 }
 
-static void *destroy_main(void *rk) {
-    rd_kafka_destroy(rk);
+/* Shared by who waits and the thread that destroys; the last one frees it. */
+struct ending {
+    rd_kafka_t *rk;
+    atomic_int refs;
+    pthread_mutex_t lock;
+    pthread_cond_t over;
+    bool done;
+};
+
+static void ending_unref(struct ending *e) {
+    if (atomic_fetch_sub(&e->refs, 1) != 1)
+        return;
+    pthread_cond_destroy(&e->over);
+    pthread_mutex_destroy(&e->lock);
+    free(e);
+}
+
+static void *ending_main(void *arg) {
+    struct ending *e = arg;
+    rd_kafka_destroy(e->rk);
+    pthread_mutex_lock(&e->lock);
+    e->done = true;
+    pthread_cond_signal(&e->over);
+    pthread_mutex_unlock(&e->lock);
+    ending_unref(e);
+    return NULL;
+}
+
+/* NULL: there's no thread to be had. */
+static struct ending *ending_start(rd_kafka_t *rk) {
+    struct ending *e = mem_zero(1, sizeof *e);
+    pthread_t thread;
+    e->rk = rk;
+    atomic_init(&e->refs, 2);
+    pthread_mutex_init(&e->lock, NULL);
+    clock_cond_init(&e->over);
+    if (pthread_create(&thread, NULL, ending_main, e) == 0) {
+        pthread_detach(thread);
+        return e;
+    }
+    atomic_store(&e->refs, 1);
+    ending_unref(e);
     return NULL;
 }
 
 bool kafka_destroy(rd_kafka_t *rk, int64_t deadline_ms) {
     struct timespec until = clock_timespec(clock_monotonic_ms() + deadline_ms);
-    pthread_t thread;
-    if (pthread_create(&thread, NULL, destroy_main, rk) != 0)
+    struct ending *e = ending_start(rk);
+    if (!e)
         return false;
-    if (pthread_clockjoin_np(thread, NULL, CLOCK_MONOTONIC, &until) == 0)
-        return true;
-    pthread_detach(thread);
-    LOG(LOG_WARN, "client_not_destroyed", LOG_I("waited_ms", deadline_ms));
-    return false;
+    pthread_mutex_lock(&e->lock);
+    while (!e->done && pthread_cond_timedwait(&e->over, &e->lock, &until) == 0)
+        ;
+    bool done = e->done;
+    pthread_mutex_unlock(&e->lock);
+    ending_unref(e);
+    if (!done)
+        LOG(LOG_WARN, "client_not_destroyed", LOG_I("waited_ms", deadline_ms));
+    return done;
 }
 
 void kafka_consumer_close(rd_kafka_t *rk, int64_t deadline_ms) {
