@@ -70,13 +70,18 @@ redis_start() {
 
 # Returns when some of it is settled.
 traffic() {
+    traffic_begins "$1"
+    flows_on 200
+}
+
+# The same where the daemon may stand still before much is settled.
+traffic_begins() {
     fault_label=$1
     labels="$labels $1"
     seed=$((seed + 1))
     simulate_on "$1" --families "$families" --rate "$rate" --duration 1h --seed "$seed"
     events=$launched
     mark
-    flows_on 200
 }
 
 # What the daemon says is looked for from here on.

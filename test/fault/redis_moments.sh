@@ -53,7 +53,7 @@ redis_daemon_ends
 
 # ---- stopped between two steps ----------------------------------------------------------------------------------------
 faulty stopping 'decide.run@20:stop;worker.redis_send@60:stop;worker.redis_collect@80:stop;decide.ran@50:stop;warm.read@2:stop;warm.write@3:stop;warm.written@4:stop;decide.run@80:stop'
-traffic stopping
+traffic_begins stopping
 n=0
 while [ "$n" -lt 8 ]; do
     n=$((n + 1))
@@ -78,7 +78,7 @@ kills=0
 for point in worker.redis_send@60 worker.redis_collect@60 warm.written@2; do
     faulty "killed$kills" "$point:kill"
     if [ "$kills" = 0 ]; then
-        traffic killing
+        traffic_begins killing
     fi
     while kill -0 "$daemon" 2>/dev/null; do
         redis EVAL "local k = redis.call('RANDOMKEY') return k and redis.call('DEL', k)" 0 >/dev/null
