@@ -25,20 +25,17 @@ kafka_begin kafka_broker
 kafka_configure "$work/config.yaml" '' 'workers: 3'
 sampling
 
-ticks() { # of the processor, by the daemon
-    cut -d ')' -f 2 "/proc/$daemon/stat" | awk '{ print $12 + $13 }'
-}
 joined() { # how often partitions were given to one of its members
     grep -c '"event":"partitions_assigned"' "$log" || :
 }
 # waited SECONDS: looks at what the daemon does for so long with nothing to reach, and judges it.
 waited() {
-    waited_lines=$(wc -l <"$log") waited_ticks=$(ticks) waited_from=$(date +%s%3N)
+    waited_lines=$(wc -l <"$log") waited_ticks=$(ticks_of "$daemon") waited_from=$(date +%s%3N)
     mark
     sleep "$1" # it's about this very time
     kill -0 "$daemon" || die 'the daemon has ended'
     waited_ms=$(($(date +%s%3N) - waited_from))
-    waited_lines=$(($(wc -l <"$log") - waited_lines)) waited_ticks=$(($(ticks) - waited_ticks))
+    waited_lines=$(($(wc -l <"$log") - waited_lines)) waited_ticks=$(($(ticks_of "$daemon") - waited_ticks))
     # a tenth of a processor; three workers and the relay, each with a handful of lines a period
     [ "$waited_ticks" -le $((waited_ms * $(getconf CLK_TCK) / 10000 + 10)) ] || die "$waited_ticks ticks in $waited_ms ms"
     [ "$waited_lines" -le $((waited_ms * 15 / 1000 + 40)) ] || die "$waited_lines lines in $waited_ms ms"

@@ -11,13 +11,12 @@
 #   quiet                           the traffic ends, all is settled, every promise holds
 #   told FAULT FIGURES…             the fault's line
 # shellcheck disable=SC2120 # arguments that may be left out
-# shellcheck source=test/integration/lib.sh
-. "$(dirname "$0")/../integration/lib.sh"
+# shellcheck source=test/fault/lib_faults.sh
+. "$(dirname "$0")/lib_faults.sh"
 
+area=kafka
 families=${families:-100}
-rate=${rate:-600}
 seed=${TALLYD_TEST_SEED:-61}
-labels=
 extra_topics=
 sampler=
 report_interval_ms=${report_interval_ms:-500}
@@ -27,9 +26,7 @@ report_interval_ms=${report_interval_ms:-500}
 kafka_begin() {
     begin "$@"
     trap kafka_leave EXIT
-    # a sanitizer's build has the fault points too
-    grep -q TALLYD_FAULT_LOG "$tallyd" || tallyd=$root/build-fault/tallyd
-    [ -x "$tallyd" ] || die "$tallyd isn't built: make faults"
+    need_fault_points
     kafka_configure "$work/config.yaml"
     # What is produced while the broker is away waits for it, however long that takes. A broker that was killed knows of each producer
     # no more than the last batch; had others been on their way with it, the broker would take them for out of order, which is fatal.
@@ -67,17 +64,13 @@ kafka_configure() {
 
 # ---- the daemons --------------------------------------------------------------------------------------------------------
 
-# Sets daemon to its pid and log to its log.
+# daemon LABEL [FILE [CMD...]]
 daemon() {
-    daemon_label=$1
-    daemon_file=${2:-$work/config.yaml}
+    kafka_label=$1
+    kafka_file=${2:-$work/config.yaml}
     [ $# -lt 2 ] || shift
     shift
-    launch "$daemon_label" "${@:-env}" "$tallyd" run -c "$daemon_file"
-    daemon=$launched
-    log=$work/$daemon_label.log
-    log_from=1
-    await 'the daemon reads' 60 opened "$log"
+    daemon_on "$kafka_file" "$kafka_label" "$@"
 }
 
 # daemon_faulty LABEL FAULTS [FILE]: one with fault points; each that fires is a line in $work/LABEL.fired.
@@ -90,29 +83,6 @@ fired() {
     grep -qs "$2" "$work/$1.fired"
 }
 
-daemon_ends() {
-    kill -s TERM "${1:-$daemon}"
-    ended 'the daemon' "${1:-$daemon}" 0
-}
-
-# What the daemon says is looked for from here on.
-mark() {
-    log_from=$(($(wc -l <"$log") + 1))
-}
-
-said_since() {
-    tail -n "+$log_from" "$log"
-}
-
-# said TEXT...: a line with all of them.
-said() {
-    said_since >"$work/said"
-    for said_text in "$@"; do
-        grep -e "$said_text" "$work/said" >"$work/said.some" || return 1
-        mv "$work/said.some" "$work/said"
-    done
-}
-
 # said_times TEXT: how many lines have it.
 said_times() {
     said_since | grep -c -e "$1" || :
@@ -120,52 +90,11 @@ said_times() {
 
 # ---- traffic and rest ---------------------------------------------------------------------------------------------------
 
-# traffic LABEL [OPTION...]: returns when some of it is settled.
-traffic() {
-    traffic_on "$@"
-    mark
-    flows_on
-}
-
-traffic_on() {
-    traffic_label=$1
-    shift
-    labels="$labels $traffic_label"
-    seed=$((seed + 1))
-    simulate_on "$traffic_label" --families "$families" --rate "$rate" --duration 1h --seed "$seed" "$@"
-    events=$launched
-}
-
-settled_past() {
-    [ "$(ledger_end)" -ge "$1" ]
-}
-
-# flows_on [N]: N more records are settled.
-flows_on() {
-    await 'settling goes on' 60 settled_past $(($(ledger_end) + ${1:-200}))
-}
-
-traffic_ends() {
-    kill -s TERM "$events"
-    ended simulate "$events" 0
-}
-
 rest() {
     await 'all is settled' 120 caught_up
     # shellcheck disable=SC2086 # a list of words
     settled_all $labels
     committed_below_ledger
-}
-
-quiet() {
-    traffic_ends
-    rest
-}
-
-told() {
-    told_fault=$1
-    shift
-    echo "ok kafka: $told_fault: $*; $(produced .acked.total "${labels##* }") events in it, $(ledger_end) so far, every promise holds"
 }
 
 # From now on the group's offsets are held against the ledger; `sampling_ends` prints how often they were.

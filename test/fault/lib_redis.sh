@@ -8,14 +8,12 @@
 #   …the fault…             `said` and the like: it was seen
 #   quiet | calm            the traffic ends, all is settled, every promise holds; calm: and what was lost in Redis is there again
 #   told FAULT FIGURES…     the fault's line
-# shellcheck source=test/integration/lib.sh
-. "$(dirname "$0")/../integration/lib.sh"
+# shellcheck source=test/fault/lib_faults.sh
+. "$(dirname "$0")/lib_faults.sh"
 
+area=redis
 families=${families:-120}
-rate=${rate:-600}
 seed=${TALLYD_TEST_SEED:-41}
-labels=
-events=
 
 # ---- the daemon -------------------------------------------------------------------------------------------------------
 
@@ -30,22 +28,6 @@ redis_begin() {
     # short patience, and every wait is told
     sed -i 's/^redis:$/&\n  timeout_ms: 500/; s/^retry:$/&\n  report_interval_ms: 100/' "$work/config.yaml"
     simulate seeding --seed-db --families "$families"
-}
-
-# redis_daemon LABEL [CMD...]: a daemon whose log is $work/LABEL.log; its pid is in daemon.
-redis_daemon() {
-    daemon_label=$1
-    shift
-    launch "$daemon_label" "${@:-env}" "$tallyd" run -c "$work/config.yaml"
-    daemon=$launched
-    log=$work/$daemon_label.log
-    log_from=1
-    await 'the daemon reads' 60 opened "$log"
-}
-
-redis_daemon_ends() {
-    kill -s TERM "$daemon"
-    ended 'the daemon' "$daemon" 0
 }
 
 # However this ends, the next test finds a Redis as it was: a new one, empty, with what its file says.
@@ -68,35 +50,14 @@ redis_start() {
 
 # ---- traffic and rest -------------------------------------------------------------------------------------------------
 
-# Returns when some of it is settled.
-traffic() {
-    traffic_begins "$1"
-    flows_on 200
-}
-
-# The same where the daemon may stand still before much is settled.
-traffic_begins() {
-    fault_label=$1
-    labels="$labels $1"
-    seed=$((seed + 1))
-    simulate_on "$1" --families "$families" --rate "$rate" --duration 1h --seed "$seed"
-    events=$launched
-    mark
-}
-
-# What the daemon says is looked for from here on.
-mark() {
-    log_from=$(($(wc -l <"$log") + 1))
-}
-
 # said TEXT: that deciding waits, for a reason with TEXT in it.
 said() {
-    tail -n "+$log_from" "$log" | grep '"event":"decision_waiting"' | grep -q "$1"
+    said_since | grep '"event":"decision_waiting"' | grep -q "$1"
 }
 
 # The daemon runs; one that has ended is a zombie until it is waited for.
 lives() {
-    case $(sed 's/.*) //; s/ .*//' "/proc/$daemon/stat" 2>/dev/null) in
+    case $(state_of "$daemon") in
     '' | Z) die 'the daemon has ended' ;;
     esac
 }
@@ -104,22 +65,6 @@ lives() {
 settled_past() {
     lives
     [ "$(ledger_end)" -ge "$1" ]
-}
-
-# flows_on N: N more records are settled.
-flows_on() {
-    await 'settling goes on' 60 settled_past $(($(ledger_end) + $1))
-}
-
-traffic_ends() {
-    [ -z "$events" ] || kill -s TERM "$events"
-    [ -z "$events" ] || ended simulate "$events" 0
-    events=
-}
-
-quiet() {
-    traffic_ends
-    rest
 }
 
 rest() {
@@ -131,7 +76,7 @@ rest() {
 
 # The same, after some more events with nobody to disturb Redis: what they touch is there as it is in MySQL.
 calm() {
-    traffic_ends
+    [ -z "$events" ] || traffic_ends
     catch_up
     calm_since=$(sql 'SELECT UTC_TIMESTAMP(3)')
     calm_label=calm-${labels##* }
@@ -171,12 +116,6 @@ all_agree() {
 figures_off() {
     cached_figures '2000-01-01'
     paste "$work/cache.mysql" "$work/cache.redis" | awk -F '\t' '$2 != $3' | wc -l
-}
-
-told() {
-    told_fault=$1
-    shift
-    echo "ok redis: $told_fault: $*; $(produced .acked.total "$fault_label") events in it, $(ledger_end) so far, every promise holds"
 }
 
 # ---- Redis ------------------------------------------------------------------------------------------------------------

@@ -13,11 +13,6 @@ pause() {
     sleep "$(printf '%d.%03d' $(($1 / 1000)) $(($1 % 1000)))"
 }
 
-# The state of a process as the kernel has it: R, S, T (stopped), Z, … or nothing when it's gone.
-state_of() {
-    sed -n 's/^State:[[:space:]]*\(.\).*/\1/p' "/proc/$1/status" 2>/dev/null || :
-}
-
 frozen() {
     [ "$(state_of "$1")" = T ]
 }

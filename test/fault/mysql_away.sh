@@ -83,11 +83,6 @@ told 'frozen' "$late COMMITs done by the server after tallyd had given them up"
 
 # ---- away -------------------------------------------------------------------------------------------------------------
 
-# CPU time of the daemon in ticks.
-ticks() {
-    sed 's/.*) //' "/proc/$daemon/stat" | awk '{ print $12 + $13 }'
-}
-
 # Both workers have their half of the partitions.
 both_read() {
     grep -q '"partitions_assigned","worker":0,"partitions":3}' "$log" && grep -q '"partitions_assigned","worker":1,"partitions":3}' "$log"
@@ -107,9 +102,9 @@ moves=$(moves)
 traffic away
 server stop-one
 mark
-from=$(ticks)
+from=$(ticks_of "$daemon")
 sleep "$away"
-used=$(($(ticks) - from))
+used=$(($(ticks_of "$daemon") - from))
 for event in settlement_waiting relay_waiting; do
     reports=$(said_since | grep -c "\"event\":\"$event\"")
     most=$((away * 2 + 2)) # a settler a worker

@@ -24,7 +24,7 @@ count=$(wc -l <"$work/shared")
 ids=$(grep -o '"eventId":"[^"]*"' "$work/shared" | sort -u | wc -l)
 jq -n --argjson n "$ids" --argjson all "$count" '{failed: 0, acked: {total: $all}, brokenByCode: {}, produced: {normal: $n, late: 0, duplicate: ($all - $n), broken: 0}}' \
     >"$work/shared.json"
-labels=shared
+labels=shared traffic_label=shared
 before=$(deadlocks)
 workers=1
 timeout_ms=30000

@@ -39,7 +39,7 @@ send() {
 summary() {
     jq -n --argjson n "$2" --argjson d "$3" --argjson r "$4" --argjson never "$5" '{failed: 0, acked: {total: ($n + $d + $r)}, brokenByCode: {SETTLEMENT_REJECTED: $never},
         produced: {normal: $n, late: 0, duplicate: $d, broken: $r}}' >"$work/$1.json"
-    labels="$labels $1"
+    labels="$labels $1" traffic_label=$1
 }
 # The ids that were rejected for their data.
 rejected_ids() {

@@ -134,8 +134,8 @@ settled() {
 
 # gone PID: ended, though nobody has waited for it.
 gone() {
-    case $(sed 's/.*) //' "/proc/$1/stat" 2>/dev/null) in
-    '' | Z*) return 0 ;;
+    case $(state_of "$1") in
+    '' | Z) return 0 ;;
     *) return 1 ;;
     esac
 }
@@ -215,7 +215,7 @@ leave_off() {
 killed_or_settled() { fired || gone "$first" || settled; }
 fired_or_settled() { fired || settled; }
 ended_or_settled() { gone "$first" || settled; }
-stopped() { grep -q '^State:	T' "/proc/$first/status"; }
+stopped() { [ "$(state_of "$first")" = T ]; }
 
 settle_with_second() {
     [ -n "$second" ] || second_start

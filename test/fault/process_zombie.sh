@@ -25,7 +25,7 @@ faulty() {
 }
 # stands LABEL POINT PID: it has stopped at the point.
 stands() {
-    grep -qs "^$2 " "$work/$1.fired" && grep -q '^State:.*stopped' "/proc/$3/status"
+    grep -qs "^$2 " "$work/$1.fired" && [ "$(state_of "$3")" = T ]
 }
 # says FILE EVENT: such a line is in a daemon's log.
 says() {

@@ -10,12 +10,7 @@ away=${AWAY_SECONDS:-8}
 report_ms=1000
 redis_begin redis_away
 sed -i "s/report_interval_ms: 100/report_interval_ms: $report_ms/" "$work/config.yaml"
-redis_daemon tallyd
-
-# The daemon's CPU, in hundredths of a second.
-ticks() {
-    awk '{ print $14 + $15 }' "/proc/$daemon/stat"
-}
+daemon tallyd
 
 lines() {
     tail -n "+$log_from" "$log" | grep -c "$1" || :
@@ -24,10 +19,10 @@ lines() {
 # away_for SECONDS: nothing is settled meanwhile; sets used (CPU), reports and others (lines in the log).
 away_for() {
     mark
-    ticks_before=$(ticks)
+    ticks_before=$(ticks_of "$daemon")
     settled_before=$(ledger_end)
     sleep "$1"
-    used=$(($(ticks) - ticks_before))
+    used=$(($(ticks_of "$daemon") - ticks_before))
     assert_eq 'settled without Redis' "$settled_before" "$(ledger_end)"
     reports=$(lines '"event":"decision_waiting"')
     others=$(lines '"event":"')
@@ -77,4 +72,4 @@ quiet
 all_agree
 told 'frozen for long' "for $frozen s: $reports reports of it, $others other lines in the log, $used/100 s of CPU, no group left, $agreed figures in Redis agree"
 
-redis_daemon_ends
+daemon_ends

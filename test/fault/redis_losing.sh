@@ -7,7 +7,7 @@ rounds=${ROUNDS:-2}
 # shellcheck source=test/fault/lib_redis.sh
 . "$(dirname "$0")/lib_redis.sh"
 redis_begin redis_losing
-redis_daemon tallyd
+daemon tallyd
 
 # ---- flushed ----------------------------------------------------------------------------------------------------------
 flush_some() {
@@ -146,7 +146,7 @@ cut -d ' ' -f 2 "$work/coming" | sed "s/.*/HMGET family:&:info:$(TZ=Asia/Seoul d
         printf "SET event:dedup:usage:%s \"%s %s\" EX 3600\n", $1, family, result }' >"$work/forged"
 forged=$(redis <"$work/forged" | grep -c '^OK$' || :)
 [ "$forged" -gt 300 ] || die "only $forged results could be forged"
-fault_label=forged
+traffic_label=forged
 labels="$labels forged"
 seed=$((seed + 1))
 simulate forged --families "$families" --rate "$rate" --count 900 --seed "$seed" --broken 0 --duplicates 0
@@ -159,4 +159,4 @@ assert_eq 'forged results that are still there' 0 "$believed"
 calm
 told 'forged results' "$forged of events to come; $agreed figures in Redis agree"
 
-redis_daemon_ends
+daemon_ends

@@ -18,7 +18,7 @@ redis_begin redis_moments
 faulty() {
     fired=$work/$1.fired
     : >"$fired"
-    redis_daemon "daemon-$1" env TALLYD_FAULT="$2" TALLYD_FAULT_LOG="$fired"
+    daemon "daemon-$1" env TALLYD_FAULT="$2" TALLYD_FAULT_LOG="$fired"
 }
 
 count_fired() { wc -l <"$fired"; }
@@ -26,7 +26,7 @@ all_fired() { [ "$(count_fired)" -ge "$1" ]; }
 
 # stopped N: the daemon has stopped itself, at the Nth point that fired.
 stopped() {
-    all_fired "$1" && [ "$(sed 's/.*) //; s/ .*//' "/proc/$daemon/stat")" = T ]
+    all_fired "$1" && [ "$(state_of "$daemon")" = T ]
 }
 
 # spread POINT ACTION HIT…: that action at each of the hits.
@@ -49,11 +49,11 @@ until all_fired 9; do
 done
 calm
 told 'pipelines not sent, and replies lost' "$(grep -c send "$fired") and $(grep -c collect "$fired") times, $agreed figures in Redis agree"
-redis_daemon_ends
+daemon_ends
 
 # ---- stopped between two steps ----------------------------------------------------------------------------------------
 faulty stopping 'decide.run@20:stop;worker.redis_send@60:stop;worker.redis_collect@80:stop;decide.ran@50:stop;warm.read@2:stop;warm.write@3:stop;warm.written@4:stop;decide.run@80:stop'
-traffic_begins stopping
+traffic_on stopping
 n=0
 while [ "$n" -lt 8 ]; do
     n=$((n + 1))
@@ -71,14 +71,14 @@ done
 flows_on 100
 calm
 told 'stopped between two steps' "$n times, while data, scripts or connections went; $agreed figures in Redis agree"
-redis_daemon_ends
+daemon_ends
 
 # ---- killed between two steps -----------------------------------------------------------------------------------------
 kills=0
 for point in worker.redis_send@60 worker.redis_collect@60 warm.written@2; do
     faulty "killed$kills" "$point:kill"
     if [ "$kills" = 0 ]; then
-        traffic_begins killing
+        traffic_on killing
     fi
     while kill -0 "$daemon" 2>/dev/null; do
         redis EVAL "local k = redis.call('RANDOMKEY') return k and redis.call('DEL', k)" 0 >/dev/null
@@ -88,10 +88,10 @@ for point in worker.redis_send@60 worker.redis_collect@60 warm.written@2; do
     all_fired 1 || die "$point wasn't reached"
     kills=$((kills + 1))
 done
-redis_daemon daemon-after_kills
+daemon daemon-after_kills
 calm
 told 'killed between two steps' "$kills times, $agreed figures in Redis agree"
-redis_daemon_ends
+daemon_ends
 
 # ---- an old dump that is right again ----------------------------------------------------------------------------------
 # event ID BYTES: of the one customer of a family with 1000 bytes a month.
@@ -126,7 +126,7 @@ await 'Redis has loaded the dump' 60 loaded
 event dump-1 500
 event dump-2 10
 await 'all is settled' 60 caught_up
-redis_daemon_ends
+daemon_ends
 assert_eq 'alerts, and by which event' 'THRESHOLD:50 dump-2' "$(told_by)"
 assert_eq 'settlements that came back' 1 "$(figure "$log" stopped came_back)"
 assert_eq 'used' 520 "$(sql 'SELECT used_bytes FROM family_quota WHERE family_id = 9000001')"

@@ -7,7 +7,7 @@ rounds=${ROUNDS:-2}
 # shellcheck source=test/fault/lib_redis.sh
 . "$(dirname "$0")/lib_redis.sh"
 redis_begin redis_refusing
-redis_daemon tallyd
+daemon tallyd
 
 # ---- out of memory ----------------------------------------------------------------------------------------------------
 traffic oom
@@ -114,4 +114,4 @@ quiet
 all_agree
 told 'script cache gone in mid-pipeline' "$flushes times, $refused calls found none, $agreed figures in Redis agree"
 
-redis_daemon_ends
+daemon_ends

@@ -5,7 +5,7 @@ set -eu
 # shellcheck source=test/fault/lib_redis.sh
 . "$(dirname "$0")/lib_redis.sh"
 redis_begin redis_restarted
-redis_daemon tallyd
+daemon tallyd
 dump=$redis_dir/dump.rdb
 
 # Whatever was left of it, it's gone; the daemon noticed.
@@ -99,4 +99,4 @@ told 'failed over to a replica' "that misses $missed keys, $agreed figures in th
 at "$spare" REPLICAOF NO ONE >/dev/null
 kill -s KILL "$replica"
 at "$spare" CONFIG SET port "$port" >/dev/null
-redis_daemon_ends
+daemon_ends

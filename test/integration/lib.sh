@@ -183,6 +183,16 @@ launch() {
     pids="$pids $launched"
 }
 
+# state_of PID: as the kernel has it: R, S, T (stopped), Z, … or nothing when it's gone.
+state_of() {
+    sed -n 's/^State:[[:space:]]*\(.\).*/\1/p' "/proc/$1/status" 2>/dev/null || :
+}
+
+# ticks_of PID: the processor's time it had so far.
+ticks_of() {
+    sed 's/.*) //' "/proc/$1/stat" | awk '{ print $12 + $13 }'
+}
+
 # ended LABEL PID CODE: waits for it; it must end with CODE.
 ended() {
     ended_code=0

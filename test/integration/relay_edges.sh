@@ -281,18 +281,17 @@ for family in $(seq 60 64); do
 done | produce
 await 'rows wait' 30 are 20 "event_id LIKE 'before-%' AND status = 'PUBLISH_PENDING' AND lease_owner IS NULL"
 statements() { sql "SHOW GLOBAL STATUS LIKE 'Questions'" | cut -f 2; }
-ticks() { cut -d ')' -f 2 "/proc/$hasty/stat" | awk '{ print $12 + $13 }'; } # of the processor
 tried() { sql "SELECT COALESCE(MIN(next_retry_at), '') FROM usage_event_outbox WHERE event_id LIKE 'hold-%'"; }
 tried_again() { [ "$(tried)" != "$last_try" ]; }
 sh "$root/scripts/stack.sh" stop-one "$TALLYD_TEST_DIR" kafka KILL
 gone=$(date +%s)
-lines=$(wc -l <"$work/hasty.log") said=$(statements) ran=$(ticks)
+lines=$(wc -l <"$work/hasty.log") said=$(statements) ran=$(ticks_of "$hasty")
 end_leases 'hold-%'
 for round in 1 2 3; do
     last_try=$(tried)
     await "try $round has failed" 30 tried_again
 done
-gone=$(($(date +%s) - gone + 1)) lines=$(($(wc -l <"$work/hasty.log") - lines)) said=$(($(statements) - said)) ran=$(($(ticks) - ran))
+gone=$(($(date +%s) - gone + 1)) lines=$(($(wc -l <"$work/hasty.log") - lines)) said=$(($(statements) - said)) ran=$(($(ticks_of "$hasty") - ran))
 assert_eq 'rows that wait' 25 "$(rows "status = 'PUBLISH_PENDING' AND retry_count = 0")"
 assert_eq 'what is known of the outage' 'Local: Message timed out' \
     "$(sql "SELECT DISTINCT last_error FROM usage_event_outbox WHERE event_id LIKE 'hold-%'")"
