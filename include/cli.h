@@ -6,6 +6,7 @@
 
 #include <getopt.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "config.h"
 #include "error.h"
@@ -38,6 +39,8 @@ int cli_usage(const char *command, const char *what, const char *must);
 /* The next option as by getopt_long, whose messages have another form: on a wrong
  * one cli_usage says so, and it returns '?'. `shorts` begins with ':'. */
 int cli_option(int argc, char **argv, const char *shorts, const struct option *longs);
+/* A family's number as an argument: 1 … 2^53 - 1 in digits without a leading zero. */
+bool cli_family(const char *text, int64_t *out);
 /* The exit code for an error. */
 int cli_exit_code(const struct error *err);
 /* Loads the configuration, sets the zone and the log level; NULL after a message. */

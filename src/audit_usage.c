@@ -6,22 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "digest.h"
 #include "event.h"
 
 /* ---- digests and tables ---- */
 
-#define FNV_START 14695981039346656037ULL
-#define FNV_PRIME 1099511628211ULL
-
-static uint64_t digest_on(uint64_t h, const void *data, size_t len) {
-    const unsigned char *p = data;
-    for (size_t i = 0; i < len; i++)
-        h = (h ^ p[i]) * FNV_PRIME;
-    return h;
-}
-
 uint64_t audit_digest(const void *data, size_t len) {
-    return digest_on(FNV_START, data, len);
+    return digest_bytes(DIGEST_START, data, len);
 }
 
 /* Its low bits choose the slot: FNV's alone are poor for numbers that differ in their high bytes. */
@@ -32,9 +23,9 @@ static uint64_t mixed(uint64_t h) {
 }
 
 static uint64_t use_hash(int64_t family, int64_t customer, int32_t month) {
-    uint64_t h = digest_on(FNV_START, &family, sizeof family);
-    h = digest_on(h, &customer, sizeof customer);
-    return mixed(digest_on(h, &month, sizeof month));
+    uint64_t h = digest_bytes(DIGEST_START, &family, sizeof family);
+    h = digest_bytes(h, &customer, sizeof customer);
+    return mixed(digest_bytes(h, &month, sizeof month));
 }
 
 /* Room for one more: the slots are never over half full. True when they are to be filled anew. */

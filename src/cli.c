@@ -2,8 +2,10 @@
 #include "cli.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "event.h"
 #include "kafka.h"
 #include "migrate.h"
 #include "period.h"
@@ -42,6 +44,12 @@ int cli_option(int argc, char **argv, const char *shorts, const struct option *l
         return c;
     cli_usage(argv[0], wrong_option(argv, c == ':', letter), c == ':' ? "needs a value" : "is no option");
     return '?';
+}
+
+bool cli_family(const char *text, int64_t *out) {
+    size_t digits = strspn(text, "0123456789");
+    *out = strtoll(text, NULL, 10);
+    return digits && digits <= 16 && !text[digits] && text[0] != '0' && *out <= EVENT_AMOUNT_MAX;
 }
 
 int cli_exit_code(const struct error *err) {

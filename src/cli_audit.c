@@ -12,7 +12,6 @@
 #include "mysql_db.h"
 
 #define COMMAND "audit"
-#define FAMILY_MAX ((INT64_C(1) << 53) - 1)
 
 struct options {
     const char *path;
@@ -135,12 +134,6 @@ static void say_verdict(const struct audit_report *r) {
         cli_error(COMMAND, "redis", r->findings[AUDIT_CACHE].named[0], "--fix-cache has them warmed anew");
 }
 
-static bool parse_family(const char *text, int64_t *out) {
-    size_t digits = strspn(text, "0123456789");
-    *out = strtoll(text, NULL, 10);
-    return digits && digits <= 16 && !text[digits] && text[0] != '0' && *out <= FAMILY_MAX;
-}
-
 static int read_options(int argc, char **argv, struct options *o) {
     static const struct option longs[] = {{"config", required_argument, NULL, 'c'},
                                           {"json", no_argument, NULL, 'j'},
@@ -157,7 +150,7 @@ static int read_options(int argc, char **argv, struct options *o) {
             o->json = true;
         else if (c == 'x')
             o->audit.fix_cache = true;
-        else if (!parse_family(optarg, &o->audit.family))
+        else if (!cli_family(optarg, &o->audit.family))
             return cli_usage(COMMAND, "--family", "must be a family's number, 1 … 9007199254740991");
     }
     if (optind < argc)

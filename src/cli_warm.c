@@ -15,7 +15,6 @@
 #include "redis.h"
 
 #define COMMAND "warm"
-#define FAMILY_MAX ((INT64_C(1) << 53) - 1)
 
 struct job {
     struct config *cfg;
@@ -111,13 +110,6 @@ static int warm_family(struct job *j, int64_t family) {
 
 /* ---- the command ---- */
 
-static bool parse_family(const char *text, int64_t *out) {
-    char *end;
-    size_t digits = strspn(text, "0123456789");
-    *out = strtoll(text, &end, 10);
-    return digits && digits <= 16 && !text[digits] && text[0] != '0' && *out <= FAMILY_MAX;
-}
-
 static int read_options(int argc, char **argv, const char **path) {
     static const struct option longs[] = {{"config", required_argument, NULL, 'c'}, {0}};
     int c;
@@ -132,7 +124,7 @@ static int read_options(int argc, char **argv, const char **path) {
     if (optind == argc)
         return cli_usage(COMMAND, "FAMILY", "is missing");
     for (int i = optind; i < argc; i++) {
-        if (!parse_family(argv[i], &family))
+        if (!cli_family(argv[i], &family))
             return cli_usage(COMMAND, argv[i], "must be a family's number, 1 … 9007199254740991");
     }
     return EXIT_OK;
@@ -151,7 +143,7 @@ static int warm_all(struct job *j, int count, char **families) {
     }
     for (int i = 0; i < count; i++) {
         int64_t family = 0;
-        if (!parse_family(families[i], &family)) /* read_options has seen to it */
+        if (!cli_family(families[i], &family)) /* read_options has seen to it */
             return EXIT_INTERNAL;
         int code = warm_family(j, family);
         if (code != EXIT_OK)

@@ -4,25 +4,18 @@
 #include <stdlib.h>
 
 #include "buf.h"
+#include "digest.h"
 #include "kafka.h"
 
-/* FNV-1a: nobody attacks it, it only has to tell records apart. */
-static uint64_t add_number(uint64_t sum, uint64_t n) {
-    return (sum ^ n) * UINT64_C(1099511628211);
-}
-
-static uint64_t add_bytes(uint64_t sum, const void *data, size_t len) {
-    const unsigned char *bytes = data;
-    sum = add_number(sum, len);
-    for (size_t i = 0; i < len; i++)
-        sum = add_number(sum, bytes[i]);
-    return sum;
+/* Length and bytes, so that what ends one can't begin the other. */
+static uint64_t add_part(uint64_t sum, const void *data, size_t len) {
+    return digest_bytes(digest_number(sum, len), data, len);
 }
 
 struct mark mark_of(const rd_kafka_message_t *msg) {
     rd_kafka_timestamp_type_t type;
-    uint64_t sum = add_bytes(UINT64_C(14695981039346656037), msg->key, msg->key_len);
-    sum = add_bytes(sum, msg->payload, msg->len);
+    uint64_t sum = add_part(DIGEST_START, msg->key, msg->key_len);
+    sum = add_part(sum, msg->payload, msg->len);
     return (struct mark){.offset = msg->offset,
                          .timestamp_ms = rd_kafka_message_timestamp(msg, &type),
                          .checksum = (int64_t)sum};
