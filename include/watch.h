@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* When the process is to end: a thread of its own takes SIGTERM and SIGINT and holds the shutdown to its
  * deadline, whatever hangs meanwhile, a frozen store or a library. Nothing runs inside a signal handler. A
- * second signal ends the process at once with 128 + its number, the deadline with EXIT_DEADLINE; nothing is
- * lost by either. */
+ * signal once the shutdown has begun ends the process at once with 128 + its number, the deadline with the
+ * code given; nothing is lost by either. */
 #ifndef TALLYD_WATCH_H
 #define TALLYD_WATCH_H
 
@@ -13,8 +13,9 @@
 struct watch;
 
 /* Call before any other thread is started: they inherit that the signals are blocked. `deadline_ms`: how long
- * the shutdown may take from its beginning. */
-struct watch *watch_start(int64_t deadline_ms, struct error *err) __attribute__((warn_unused_result));
+ * the shutdown may take from its beginning; `late_code`: the process' exit code when it takes longer. */
+struct watch *watch_start(int64_t deadline_ms, int late_code, struct error *err)
+    __attribute__((warn_unused_result));
 /* Waits up to `ms` for a signal to end; 0: none yet. */
 int watch_wait(struct watch *w, int64_t ms);
 /* Begins the shutdown, unless a signal has. Returns its end by clock_monotonic_ms. */

@@ -177,7 +177,7 @@ static void daemon_wait(struct daemon *d) {
 static int run_daemon(struct config *cfg, bool until_drained) {
     struct error err = {0};
     struct daemon d = {.cfg = cfg, .started_ms = clock_monotonic_ms()};
-    d.watch = watch_start(cfg->shutdown.deadline_ms, &err);
+    d.watch = watch_start(cfg->shutdown.deadline_ms, EXIT_DEADLINE, &err);
     bool started = d.watch && daemon_start(&d, until_drained, &err);
     if (started) {
         LOG(LOG_INFO, "started", LOG_S("group_id", cfg->kafka.group_id),

@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include "buf.h"
-#include "cli.h"
 #include "clock.h"
 #include "log.h"
 
@@ -25,6 +24,7 @@ struct watch {
     /* set before the thread starts */
     sigset_t signals;
     int64_t deadline_ms;
+    int late_code;
     pthread_t thread;
 };
 
@@ -51,7 +51,7 @@ static int64_t time_left(const struct watch *w) {
     int64_t left = w->ends_at_ms ? w->ends_at_ms - clock_monotonic_ms() : TICK_MS;
     if (left <= 0) {
         LOG(LOG_ERROR, "deadline_passed", LOG_I("deadline_ms", w->deadline_ms));
-        _exit(EXIT_DEADLINE);
+        _exit(w->late_code);
     }
     return left < TICK_MS ? left : TICK_MS;
 }
@@ -77,11 +77,12 @@ static void watch_free(struct watch *w) {
     free(w);
 }
 
-struct watch *watch_start(int64_t deadline_ms, struct error *err) {
+struct watch *watch_start(int64_t deadline_ms, int late_code, struct error *err) {
     struct watch *w = mem_zero(1, sizeof *w);
     pthread_mutex_init(&w->lock, NULL);
     clock_cond_init(&w->changed);
     w->deadline_ms = deadline_ms;
+    w->late_code = late_code;
     sigemptyset(&w->signals);
     sigaddset(&w->signals, SIGTERM);
     sigaddset(&w->signals, SIGINT);

@@ -226,7 +226,7 @@ static void open_assignment(struct worker *w) {
     commit_starts(w);
 }
 
-static void expect_silence(struct worker *w) {
+static void put_off_watch(struct worker *w) {
     w->next_watch_ms = clock_monotonic_ms() + w->cfg->retry.report_interval_ms;
 }
 
@@ -234,7 +234,7 @@ static rd_kafka_message_t *poll_consumer(struct worker *w, int timeout_ms) {
     fault_at("worker.poll");
     rd_kafka_message_t *m = rd_kafka_consumer_poll(w->consumer, timeout_ms);
     if (m && m->err == RD_KAFKA_RESP_ERR_NO_ERROR)
-        expect_silence(w);
+        put_off_watch(w);
     return m;
 }
 
@@ -247,7 +247,7 @@ static void watch(struct worker *w) {
     if (w->to_open || clock_monotonic_ms() < w->next_watch_ms)
         return;
     int32_t *ids = kafka_topic_partitions(w->consumer, w->cfg->kafka.usage_topic, WATCH_TIMEOUT_MS, &n, &err);
-    expect_silence(w);
+    put_off_watch(w);
     if (!ids) {
         worker_report(w, "consume_waiting", &err);
         w->kafka_away = true;
@@ -425,7 +425,7 @@ static void close_consumer(struct worker *w) {
 
 static void *worker_main(void *arg) {
     struct worker *w = arg;
-    expect_silence(w);
+    put_off_watch(w);
     pthread_setname_np(pthread_self(), "worker");
     work(w);
     close_consumer(w);
