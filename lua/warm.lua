@@ -12,27 +12,31 @@
 
 local gen, expire, expire_other = ARGV[1], ARGV[8], ARGV[9]
 local members, alerts = tonumber(ARGV[10]), tonumber(ARGV[11])
+local call = redis.call
 
-redis.call('SET', KEYS[2], ARGV[4], 'EXAT', expire)
-redis.call('DEL', KEYS[1], KEYS[3])
-local k, a = 4, 12
-for _ = 1, members do
-  redis.call('SADD', KEYS[3], ARGV[a])
-  redis.call('SET', KEYS[k], ARGV[a + 1], 'EXAT', expire)
-  redis.call('DEL', KEYS[k + 1])
-  redis.call('HSET', KEYS[k + 1], 'WARM', gen)
+call('SET', KEYS[2], ARGV[4], 'EXAT', expire)
+call('DEL', KEYS[1], KEYS[3])
+local k, a, customers, plain = 4, 12, {}, {}
+for i = 1, members do
+  customers[i] = ARGV[a]
+  call('SET', KEYS[k], ARGV[a + 1], 'EXAT', expire)
+  call('DEL', KEYS[k + 1])
   local fields = tonumber(ARGV[a + 2])
   a = a + 3
+  call('HSET', KEYS[k + 1], 'WARM', gen)
+  if fields == 0 and #plain < 32 then plain[#plain + 1] = customers[i] end
   for _ = 1, fields do
-    redis.call('HSET', KEYS[k + 1], ARGV[a], ARGV[a + 1])
+    call('HSET', KEYS[k + 1], ARGV[a], ARGV[a + 1])
     a = a + 2
   end
-  redis.call('EXPIREAT', KEYS[k + 1], expire_other)
+  call('EXPIREAT', KEYS[k + 1], expire_other)
   k = k + 2
 end
-if members > 0 then redis.call('EXPIREAT', KEYS[3], expire_other) end
-for i = k, k + alerts - 1 do redis.call('SET', KEYS[i], gen, 'EXAT', expire) end
-redis.call('HSET', KEYS[1], 'gen', gen, 'warmed', ARGV[2], 'totalQuota', ARGV[3], 'name', ARGV[7], 'thresholds', ARGV[5],
-  'cuts', ARGV[6], 'expire', expire)
-redis.call('EXPIREAT', KEYS[1], expire)
+-- as many at once as surely fit on Lua's stack
+for i = 1, members, 1000 do call('SADD', KEYS[3], unpack(customers, i, math.min(i + 999, members))) end
+if members > 0 then call('EXPIREAT', KEYS[3], expire_other) end
+for i = k, k + alerts - 1 do call('SET', KEYS[i], gen, 'EXAT', expire) end
+call('HSET', KEYS[1], 'gen', gen, 'warmed', ARGV[2], 'totalQuota', ARGV[3], 'name', ARGV[7], 'thresholds', ARGV[5],
+  'cuts', ARGV[6], 'expire', expire, 'plain', ' ' .. table.concat(plain, ' ') .. ' ')
+call('EXPIREAT', KEYS[1], expire)
 return 'OK'

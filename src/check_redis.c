@@ -126,15 +126,15 @@ static bool eviction(struct probe *p, struct error *err) {
 static void take_word(void *ctx, size_t i, const struct redis_reply_view *v) {
     struct probe *p = ctx;
     (void)i;
-    snprintf(p->word, sizeof p->word, "%.*s", v->kind == REDIS_TEXT ? (int)v->len : 0,
-             v->kind == REDIS_TEXT ? v->text : "");
+    bool word = v->kind == REDIS_LIST && v->count == 1 && v->items[0];
+    snprintf(p->word, sizeof p->word, "%s", word ? v->items[0] : "");
 }
 
 /* Lets the script decide for family 0, which no event can name: it finds nothing, changes nothing and says
  * COLD. */
 static bool script(struct probe *p, struct error *err) {
     struct redis_command c = {0};
-    static const char *const arguments[] = {"0", "0", "0", "", "0000", "0", "1", "50", "1", "0"};
+    static const char *const arguments[] = {"0", "1", "50", "0", "0", "0", "", "0000", "0"};
     buf_str(redis_command_arg(&c), "EVALSHA");
     buf_str(redis_command_arg(&c), redis_script_sha(p->redis, REDIS_SCRIPT_DECIDE));
     buf_str(redis_command_arg(&c), "6");

@@ -8,8 +8,11 @@
 #include "fault.h"
 #include "keys.h"
 
-#define FIXED_KEYS 6
-#define BLOCK_ALERTS 4 /* MANUAL, TIME_BLOCK, MONTHLY_LIMIT_EXCEEDED, FAMILY_QUOTA_EXCEEDED */
+/* A call's price is paid once for as many events; Redis serves nobody else meanwhile (under a millisecond).
+ */
+#define EVENTS_A_CALL 64
+#define EVENTS_A_PIPELINE 256
+#define KEYS_AN_EVENT 6
 
 struct decider {
     const struct config *cfg;
@@ -48,50 +51,42 @@ void decide_cuts_text(struct buf *out, const struct config *cfg, int64_t total) 
     }
 }
 
-static void append_keys(struct redis_command *a, const struct decider *d, const struct usage_event *u) {
+static void append_keys(struct redis_command *a, const struct usage_event *u) {
     key_info(redis_command_arg(a), u->family_id, u->month);
     key_remaining(redis_command_arg(a), u->family_id, u->month);
     key_members(redis_command_arg(a), u->family_id);
     key_usage(redis_command_arg(a), u->family_id, u->customer_id, u->month);
     key_constraints(redis_command_arg(a), u->family_id, u->customer_id);
     key_dedup(redis_command_arg(a), u->id);
-    char kind[24];
-    for (size_t i = 0; i < d->cfg->threshold_count; i++) {
-        snprintf(kind, sizeof kind, "THRESHOLD:%d", d->cfg->thresholds[i]);
-        key_alert(redis_command_arg(a), u->family_id, u->customer_id, kind, u->month);
-    }
-    static const char *const blocks[BLOCK_ALERTS] = {"MANUAL", "TIME_BLOCK", "MONTHLY_LIMIT_EXCEEDED",
-                                                     "FAMILY_QUOTA_EXCEEDED"};
-    for (int i = 0; i < BLOCK_ALERTS; i++)
-        key_alert(redis_command_arg(a), u->family_id, u->customer_id, blocks[i], u->month);
-    if (u->has_app) {
-        struct buf app = {0};
-        buf_str(&app, "APP_BLOCK:");
-        buf_percent(&app, u->app, strlen(u->app));
-        key_alert(redis_command_arg(a), u->family_id, u->customer_id, buf_cstr(&app), u->month);
-        buf_free(&app);
-    }
 }
 
-static void append_command(struct decider *d, const struct batch_event *e, int64_t oldest) {
+static void append_values(struct redis_command *a, const struct batch_event *e) {
     const struct usage_event *u = &e->usage;
-    struct redis_command *a = &d->command;
-    redis_command_reset(a);
-    buf_str(redis_command_arg(a), "EVALSHA");
-    buf_str(redis_command_arg(a), redis_script_sha(d->redis, REDIS_SCRIPT_DECIDE));
-    buf_i64(redis_command_arg(a),
-            FIXED_KEYS + (int64_t)d->cfg->threshold_count + BLOCK_ALERTS + (u->has_app ? 1 : 0));
-    append_keys(a, d, u);
     buf_i64(redis_command_arg(a), u->family_id);
     buf_i64(redis_command_arg(a), u->customer_id);
     buf_i64(redis_command_arg(a), u->bytes_used);
     buf_percent(redis_command_arg(a), u->app, strlen(u->app));
-    buf_printf(redis_command_arg(a), "%04d", u->hhmm);
+    char hhmm[4] = {(char)('0' + u->hhmm / 1000), (char)('0' + u->hhmm / 100 % 10),
+                    (char)('0' + u->hhmm / 10 % 10), (char)('0' + u->hhmm % 10)};
+    buf_append(redis_command_arg(a), hhmm, sizeof hhmm);
+    buf_char(redis_command_arg(a), e->looked_up ? '1' : '0');
+}
+
+/* One call for n events. */
+static void append_command(struct decider *d, const struct batch *b, const size_t *indexes, size_t n,
+                           int64_t oldest) {
+    struct redis_command *a = &d->command;
+    redis_command_reset(a);
+    buf_str(redis_command_arg(a), "EVALSHA");
+    buf_str(redis_command_arg(a), redis_script_sha(d->redis, REDIS_SCRIPT_DECIDE));
+    buf_i64(redis_command_arg(a), KEYS_AN_EVENT * (int64_t)n);
+    for (size_t i = 0; i < n; i++)
+        append_keys(a, &b->events[indexes[i]].usage);
     buf_i64(redis_command_arg(a), oldest);
     buf_i64(redis_command_arg(a), d->cfg->dedup_ttl_seconds);
     buf_str(redis_command_arg(a), buf_cstr(&d->thresholds));
-    buf_i64(redis_command_arg(a), (int64_t)d->cfg->threshold_count);
-    buf_str(redis_command_arg(a), e->looked_up ? "1" : "0");
+    for (size_t i = 0; i < n; i++)
+        append_values(a, &b->events[indexes[i]]);
     redis_append(d->redis, a);
 }
 
@@ -184,31 +179,43 @@ struct run {
     struct batch *batch;
     const size_t *indexes;
     enum decide_answer *answers;
-    size_t base; /* index of the pipeline's first event */
+    size_t n;    /* events in all */
+    size_t next; /* the first event of the next reply */
     bool no_script;
 };
 
+static enum decide_answer read_answer(const struct config *cfg, const char *text, struct batch_event *e) {
+    e->decided = false;
+    if (!text || strcmp(text, "COLD") == 0)
+        return DECIDE_COLD;
+    if (strcmp(text, "NOT_MEMBER") == 0)
+        return DECIDE_NOT_MEMBER;
+    if (strcmp(text, "KNOWN") == 0)
+        return DECIDE_KNOWN;
+    if (strcmp(text, "UNREADABLE") == 0)
+        return DECIDE_UNREADABLE;
+    if (!decide_parse_reply(text, strlen(text), &e->decision) ||
+        !decide_is_consistent(cfg, &e->usage, &e->decision))
+        return DECIDE_COLD; /* somebody else wrote into the keys: where warming starts a new generation it
+                               doesn't count */
+    e->decided = true;
+    return DECIDE_DONE;
+}
+
+static size_t call_size(size_t n, size_t from) {
+    return n - from < EVENTS_A_CALL ? n - from : EVENTS_A_CALL;
+}
+
 static void on_reply(void *ctx, size_t i, const struct redis_reply_view *v) {
     struct run *run = ctx;
-    enum decide_answer *answer = &run->answers[run->base + i];
-    struct batch_event *e = &run->batch->events[run->indexes[run->base + i]];
-    e->decided = false;
-    *answer = DECIDE_COLD;
+    (void)i;
+    size_t size = call_size(run->n, run->next);
+    bool whole = v->kind == REDIS_LIST && v->count == size;
+    for (size_t k = 0; k < size; k++, run->next++)
+        run->answers[run->next] =
+            read_answer(run->cfg, whole ? v->items[k] : NULL, &run->batch->events[run->indexes[run->next]]);
     if (v->kind == REDIS_NO_SCRIPT)
         run->no_script = true;
-    if (v->kind != REDIS_TEXT || strcmp(v->text, "COLD") == 0)
-        return;
-    if (strcmp(v->text, "NOT_MEMBER") == 0)
-        *answer = DECIDE_NOT_MEMBER;
-    else if (strcmp(v->text, "KNOWN") == 0)
-        *answer = DECIDE_KNOWN;
-    else if (strcmp(v->text, "UNREADABLE") == 0)
-        *answer = DECIDE_UNREADABLE;
-    else if (decide_parse_reply(v->text, v->len, &e->decision) &&
-             decide_is_consistent(run->cfg, &e->usage, &e->decision)) {
-        e->decided = true;
-        *answer = DECIDE_DONE;
-    } /* else somebody else wrote into the keys: warming starts a new generation, where it doesn't count */
 }
 
 /* An error reply in one pipeline with another under way: the replies of that one must not be taken for later
@@ -220,28 +227,26 @@ static bool give_up(struct decider *d) {
 
 bool decider_run(struct decider *d, struct batch *b, const size_t *indexes, size_t n, int64_t now_s,
                  enum decide_answer *answers, struct error *err) {
-    struct run run = {.cfg = d->cfg, .batch = b, .indexes = indexes, .answers = answers};
+    struct run run = {.cfg = d->cfg, .batch = b, .indexes = indexes, .answers = answers, .n = n};
     fault_at("decide.run");
     if (!redis_ensure(d->redis, err))
         return false;
     /* One pipeline is under way while the next one is built. */
-    size_t sent_from = 0, sent_to = 0;
-    for (size_t i = 0; i < n; i++) {
-        append_command(d, &b->events[indexes[i]], now_s - d->cfg->cache_max_age_seconds);
-        bool full = redis_pending_commands(d->redis) >= REDIS_PIPELINE_COMMANDS ||
-                    redis_pending_bytes(d->redis) >= REDIS_PIPELINE_BYTES;
-        if (!full && i + 1 < n)
+    size_t built = 0, sent = 0, under_way = 0;
+    while (built < n) {
+        size_t size = call_size(n, built);
+        append_command(d, b, indexes + built, size, now_s - d->cfg->cache_max_age_seconds);
+        built += size;
+        if (built < n && built - sent < EVENTS_A_PIPELINE &&
+            redis_pending_bytes(d->redis) < REDIS_PIPELINE_BYTES)
             continue;
         if (!redis_send(d->redis, err))
             return false;
-        run.base = sent_from;
-        if (sent_to > sent_from && !redis_collect_sent(d->redis, on_reply, &run, err))
+        sent = built;
+        if (under_way++ && !redis_collect_sent(d->redis, on_reply, &run, err))
             return give_up(d);
-        sent_from = sent_to;
-        sent_to = i + 1;
     }
-    run.base = sent_from;
-    if (n && !redis_collect_sent(d->redis, on_reply, &run, err))
+    if (under_way && !redis_collect_sent(d->redis, on_reply, &run, err))
         return false;
     fault_at("decide.ran");
     return !run.no_script || redis_load_scripts(d->redis, err);
