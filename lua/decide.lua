@@ -220,5 +220,5 @@ end
 for i = 1, #spent_keys do call('DECRBY', spent_keys[i], spent[spent_keys[i]]) end
 for i = 1, #used_keys do call('INCRBY', used_keys[i], used[used_keys[i]]) end
 for i = 1, #marks do call('SET', marks[i], mark_gens[i], 'EXAT', mark_expires[i]) end
-for i = 1, #results do call('SETEX', results[i], ttl, value[results[i]]) end
+for i = 1, #results do call('SET', results[i], value[results[i]], 'EX', ttl) end
 return answers

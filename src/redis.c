@@ -195,9 +195,11 @@ static bool view_reply(const redisReply *reply, struct redis_reply_view *v, stru
         v->kind = REDIS_NO_SCRIPT;
         return true;
     }
-    /* a script only fails on what it finds in keys; warming replaces all of that */
-    if (strstr(reply->str, "WRONGTYPE") ||
-        (strncmp(reply->str, "ERR ", 4) == 0 && strstr(reply->str, "user_script"))) {
+    /* a script only fails on what it finds in keys, and warming replaces all of that; or for want of a right
+     */
+    if (!strstr(reply->str, "The user executing the script") &&
+        (strstr(reply->str, "WRONGTYPE") ||
+         (strncmp(reply->str, "ERR ", 4) == 0 && strstr(reply->str, "user_script")))) {
         v->kind = REDIS_WRONG_DATA;
         return true;
     }

@@ -247,6 +247,20 @@ START_TEST(redis_read_only) {
 }
 END_TEST
 
+/* A right that only the script misses is said too, and isn't taken for keys gone wrong. */
+START_TEST(redis_right_missing_in_script) {
+    struct error err;
+    bool ok;
+    warm_by_hand(false);
+    stores_do(raw, "ACL SETUSER default -incrby");
+    decide(&ok, &err);
+    stores_do(raw, "ACL SETUSER default +incrby");
+    ck_assert_msg(!ok, "answered without an error");
+    ck_assert_int_eq(err.action, ERROR_STOP);
+    ck_assert_msg(strstr(err.text, "can't run this command") != NULL, "%s", err.text);
+}
+END_TEST
+
 START_TEST(redis_master_down) {
     stores_do(raw, "CONFIG SET replica-serve-stale-data no");
     stores_do(raw, "REPLICAOF 127.0.0.1 1");
@@ -845,6 +859,7 @@ static Suite *suite(void) {
     tcase_add_test(r, redis_out_of_memory);
     tcase_add_test(r, redis_read_only);
     tcase_add_test(r, redis_master_down);
+    tcase_add_test(r, redis_right_missing_in_script);
     tcase_add_test(r, redis_busy);
     tcase_add_test(r, redis_loading);
     tcase_add_test(r, redis_users);
