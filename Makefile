@@ -76,6 +76,8 @@ SUPPORT := $(patsubst test/support/%.c,$(BUILD)/obj/support/%.o,$(wildcard test/
 MODEL := $(patsubst test/support/%.c,$(BUILD)/obj/support/%.o,$(wildcard test/support/model_*.c)) \
 	$(patsubst %,$(BUILD)/obj/support/scenario_%.o,base sql topic) $(BUILD)/obj/buf.o
 
+BENCH := $(patsubst test/support/%.c,$(BUILD)/obj/support/%.o,$(wildcard test/support/bench_*.c))
+
 $(BUILD)/obj/support/%.o: test/support/%.c
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CFLAGS) -c -o $@ $<
@@ -84,6 +86,10 @@ $(BUILD)/test/scenario: test/tool/scenario.c $(SUPPORT) $(OBJS) | $(BUILD)/test
 	$(Q)$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) -o $@ $< $(filter %.o,$^) $(ALL_LIBS)
 
 $(BUILD)/test/model: test/tool/model.c $(MODEL) | $(BUILD)/test
+	$(Q)$(CC) $(ALL_CFLAGS) -Itest/support $(ALL_LDFLAGS) -o $@ $< $(filter %.o,$^) $(ALL_LIBS)
+
+# It measures src/ from the inside.
+$(BUILD)/test/bench: test/tool/bench.c $(BENCH) $(OBJS) | $(BUILD)/test
 	$(Q)$(CC) $(ALL_CFLAGS) -Itest/support $(ALL_LDFLAGS) -o $@ $< $(filter %.o,$^) $(ALL_LIBS)
 
 $(BUILD)/test/%: test/tool/%.c $(OBJS) | $(BUILD)/test
