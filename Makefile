@@ -67,6 +67,8 @@ $(BUILD)/test/broker $(BUILD)/test/freeport $(BUILD)/test/ktool $(BUILD)/test/pr
 # The scenario runner judges by itself: of src/ it takes the buffer only.
 # The schemas' validator is the tests' own.
 $(BUILD)/test/test_schemas: $(BUILD)/obj/support/schema.o
+# What the measuring tool reckons.
+$(BUILD)/test/test_bench: $(BUILD)/obj/support/bench_base.o $(BUILD)/obj/support/bench_meter.o
 # In any build: the suite is about the points themselves.
 $(BUILD)/test/test_fault: $(BUILD)/obj/support/fault.o
 

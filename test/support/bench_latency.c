@@ -32,7 +32,7 @@ struct measuring {
     int64_t last_outbox_id; /* before */
     size_t first;           /* of the events that count: those before it are the warm-up's */
     int64_t expected, matched;
-    struct bench_times committed, notified;
+    struct bench_times acked, committed, notified;
 };
 
 static int64_t deadline(void) {
@@ -110,6 +110,7 @@ static bool run_load(struct measuring *m, struct error *err) {
 static void take_committed(struct measuring *m) {
     for (size_t i = m->first; i < m->load.count; i++) {
         const struct bench_sent *s = &m->load.sent[i];
+        bench_times_add(&m->acked, s->acked_ns - s->at_ns);
         bench_times_add(&m->committed, bench_watch_settled_ns(m->watch, s->partition, s->offset) - s->at_ns);
     }
 }
@@ -154,9 +155,9 @@ static json_t *load_result(struct measuring *m, struct error *err) {
     json_t *notification = bench_times_json(&m->notified);
     json_object_set_new(notification, "expected", json_integer(m->expected));
     json_object_set_new(notification, "came", json_integer(m->matched));
-    return json_pack("{s:I,s:I,s:o,s:o,s:f,s:o}", "produced", (json_int_t)m->load.count, "measured",
-                     (json_int_t)events, "committed", bench_times_json(&m->committed), "notification",
-                     notification, "achievedRate",
+    return json_pack("{s:I,s:I,s:o,s:o,s:o,s:f,s:o}", "produced", (json_int_t)m->load.count, "measured",
+                     (json_int_t)events, "acked", bench_times_json(&m->acked), "committed",
+                     bench_times_json(&m->committed), "notification", notification, "achievedRate",
                      took_ns > 0 ? (double)(events - 1) * 1e9 / (double)took_ns : 0, "cpuMicros",
                      bench_meter_cpu_json(&m->meter, (int64_t)events));
 }
@@ -166,6 +167,7 @@ static void deinit(struct measuring *m) {
     bench_watch_stop(m->watch);
     bench_load_close(&m->load);
     db_free(m->db);
+    bench_times_free(&m->acked);
     bench_times_free(&m->committed);
     bench_times_free(&m->notified);
 }
@@ -197,6 +199,7 @@ static bool send_one(struct measuring *m, struct error *err) {
     const struct bench_sent *s = &m->load.sent[m->load.count - 1];
     if (!bench_watch_await(m->watch, s->partition, s->offset + 1, deadline(), err))
         return false;
+    bench_times_add(&m->acked, s->acked_ns - s->at_ns);
     bench_times_add(&m->committed, bench_watch_settled_ns(m->watch, s->partition, s->offset) - s->at_ns);
     return true;
 }
@@ -221,7 +224,8 @@ json_t *bench_lone(struct config *cfg, const struct bench_options *o, struct err
     do_not_linger(cfg);
     if ((m.watch = bench_watch_start(cfg, LONE_LOOK_EVERY_NS, err)) &&
         bench_load_open(&m.load, cfg, o, 0, err) && run_lone(&m, err))
-        result = json_pack("{s:o,s:o}", "committed", bench_times_json(&m.committed), "cpuMicros",
+        result = json_pack("{s:o,s:o,s:o}", "acked", bench_times_json(&m.acked), "committed",
+                           bench_times_json(&m.committed), "cpuMicros",
                            bench_meter_cpu_json(&m.meter, (int64_t)m.load.count));
     deinit(&m);
     return result;

@@ -22,6 +22,7 @@ static void on_delivered(rd_kafka_t *rk, const rd_kafka_message_t *msg, void *op
     struct bench_sent *s = &l->sent[(uintptr_t)msg->_private];
     s->partition = msg->partition;
     s->offset = msg->offset;
+    s->acked_ns = bench_clock_ns();
     l->acked++;
 }
 

@@ -10,7 +10,7 @@
 #include "simulate.h"
 
 struct bench_sent {
-    int64_t at_ns;
+    int64_t at_ns, acked_ns;
     uint64_t id; /* the eventId by its hash: a repeat has that of an earlier one */
     int64_t offset;
     int32_t partition; /* -1: not acknowledged */

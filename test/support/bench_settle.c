@@ -56,31 +56,30 @@ static bool claim(struct settling *s, struct error *err) {
     return s->assignment != NULL;
 }
 
-/* Usage events whose id comes for the first time. */
-static bool pick(void *ctx, const rd_kafka_message_t *m) {
-    struct settling *s = ctx;
-    struct usage_event u;
-    struct event_reason why;
-    rd_kafka_timestamp_type_t type;
-    int64_t ts = rd_kafka_message_timestamp(m, &type);
-    if (event_parse(m->payload, m->len, ts, &s->limits, &u, &why) == EVENT_USAGE &&
-        bench_set_add(&s->ids, bench_hash(u.id, strlen(u.id))))
-        return true;
+/* Ignored: it keeps its place in the batch and in the ledger's count, and nothing is written of it. */
+static void leave_out(struct settling *s, struct batch_event *e) {
+    e->outcome = OUTCOME_IGNORED;
     s->left_out++;
-    return false;
 }
 
-/* What can't be decided counts as ignored: nothing is written of it. */
+/* Of an id that comes again only the first is settled. */
+static void on_added(void *ctx, struct batch_event *e) {
+    struct settling *s = ctx;
+    e->parsed = e->parsed && bench_set_add(&s->ids, bench_hash(e->usage.id, strlen(e->usage.id)));
+    if (!e->parsed)
+        leave_out(s, e);
+}
+
 static bool decide(struct settling *s, struct batch *b, struct error *err) {
     if (!bench_figures_load(s->figures, b, err))
         return false;
     for (size_t i = 0; i < b->count; i++) {
         struct batch_event *e = &b->events[i];
-        e->decided = bench_figures_decide(s->figures, &e->usage, &e->decision);
-        if (e->decided)
+        if (!batch_event_live(e))
             continue;
-        e->outcome = OUTCOME_IGNORED;
-        s->left_out++;
+        e->decided = bench_figures_decide(s->figures, &e->usage, &e->decision);
+        if (!e->decided)
+            leave_out(s, e);
     }
     return true;
 }
@@ -133,8 +132,8 @@ static bool settle_all(struct settling *s, const struct bench_options *o, struct
     int64_t left = o->count ? o->count : INT64_MAX;
     do {
         bench_slice_clear(&s->slice);
-        if (!bench_slice_read(&s->slice, &s->topic, s->assignment, &s->limits, SLICE_RECORDS, &left, pick, s,
-                              err) ||
+        if (!bench_slice_read(&s->slice, &s->topic, s->assignment, &s->limits, SLICE_RECORDS, &left, on_added,
+                              s, err) ||
             !settle_slice(s, err))
             return false;
     } while (s->slice.count);

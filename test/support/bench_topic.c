@@ -129,20 +129,18 @@ static struct batch *add_batch(struct bench_slice *s, struct assignment *a) {
 }
 
 bool bench_slice_read(struct bench_slice *s, struct bench_topic *t, struct assignment *a,
-                      const struct event_limits *limits, int64_t records, int64_t *left, bench_pick_fn *pick,
-                      void *ctx, struct error *err) {
+                      const struct event_limits *limits, int64_t records, int64_t *left,
+                      bench_added_fn *added, void *ctx, struct error *err) {
     rd_kafka_message_t *m;
     struct batch *b = NULL;
     if (!bench_topic_resume(t, err))
         return false;
     while (*left > 0 && (records > 0 || b) && (m = bench_topic_next(t, err))) {
-        if (pick && !pick(ctx, m)) {
-            rd_kafka_message_destroy(m);
-            continue;
-        }
         if (!b)
             b = add_batch(s, a);
         batch_add(b, assignment_part(a, m->partition), m, limits);
+        if (added)
+            added(ctx, &b->events[b->count - 1]);
         if (bench_batch_full(t->cfg, b))
             b = NULL;
         records--;

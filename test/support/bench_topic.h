@@ -37,13 +37,14 @@ struct bench_slice {
     size_t count, capacity;
 };
 
-/* Takes a record, or not: into the batch goes what isn't left out. */
-typedef bool bench_pick_fn(void *ctx, const rd_kafka_message_t *msg);
-/* Fills full batches until they hold about `records`, or `*left` (counted down) is 0, or at the topic's end.
- * The assignment's parts are advanced. `pick` may be NULL. */
+/* Told of each event as it's added, before repeats are linked. */
+typedef void bench_added_fn(void *ctx, struct batch_event *e);
+/* Fills full batches until they hold about `records`, or `*left` (counted down) is 0, or at the topic's end,
+ * and prepares them. The assignment's parts are advanced. `added` may be NULL. */
 bool bench_slice_read(struct bench_slice *s, struct bench_topic *t, struct assignment *a,
-                      const struct event_limits *limits, int64_t records, int64_t *left, bench_pick_fn *pick,
-                      void *ctx, struct error *err) __attribute__((warn_unused_result));
+                      const struct event_limits *limits, int64_t records, int64_t *left,
+                      bench_added_fn *added, void *ctx, struct error *err)
+    __attribute__((warn_unused_result));
 /* Frees the batches; the slice is empty. */
 void bench_slice_clear(struct bench_slice *s);
 void bench_slice_free(struct bench_slice *s);
