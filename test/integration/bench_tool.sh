@@ -76,6 +76,7 @@ assert_eq 'rows blocked' "$(jq '.blocked' "$work/settle.json")" "$(rows usage_bl
 assert_eq 'rows in the outbox' "$(jq '.notifications' "$work/settle.json")" "$(rows usage_event_outbox)"
 assert_eq "the ledger's settled, blocked, ignored, gap" "$(jq -r '"\(.settled) \(.blocked) \(.leftOut) 0"' "$work/settle.json")" \
     "$(sql 'SELECT SUM(settled), SUM(blocked), SUM(ignored), SUM(gap) FROM consumer_ledger' | tr '\t' ' ')"
+assert_eq 'rows of the real group in the ledger' 0 "$(rows "consumer_ledger WHERE group_id = '$group'")"
 promises_hold
 assert_eq 'keys in Redis after settling' 0 "$(redis DBSIZE)"
 outcomes tool

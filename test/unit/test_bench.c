@@ -70,7 +70,7 @@ START_TEST(stretches_add_up) {
     ck_assert(bench_meter_start(&later, &err) && bench_meter_stop(&later, &err));
     ck_assert(bench_meter_start(&later, &err) && bench_meter_stop(&later, &err));
     ck_assert_int_ge(from_start.us[0], 50000);
-    ck_assert_int_eq(later.us[0], 0);
+    ck_assert_int_le(later.us[0], 10000); /* a tick may end meanwhile */
     json_t *cpu = bench_meter_cpu_json(&from_start, 1000);
     ck_assert_double_eq(member(cpu, "child"), (double)from_start.us[0] / 1000);
     ck_assert(json_object_get(cpu, "self") != NULL);
