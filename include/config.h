@@ -80,7 +80,7 @@ struct config {
     } mysql;
     int64_t workers; /* workers: group members in this process */
     struct {
-        int64_t max_records; /* batch.max_records */
+        int64_t max_events; /* batch.max_events */
         int64_t max_bytes;   /* batch.max_bytes, of record values */
         int64_t linger_ms;   /* batch.linger_ms: how long a lone event waits for company */
     } batch;
@@ -138,7 +138,7 @@ struct config_key {
 const struct config_key *config_keys(size_t *count);
 
 /* Reads `path`. Every error names file, line, key and reason ("tallyd.yaml:12:
- * batch.max_records: must be a whole number, 1 … 10000, is 0"); the first one is reported.
+ * batch.max_events: must be a whole number, 1 … 10000, is 0"); the first one is reported.
  * Returns a new configuration, freed with config_free, or NULL. */
 struct config *config_load(const char *path, struct error *err) __attribute__((warn_unused_result));
 

@@ -4,7 +4,7 @@
 #
 #   scenario.sh [OPTION...] DIR...
 #     --partitions N   partitions of the topics (1)
-#     --batch N        batch.max_records (tallyd's default)
+#     --batch N        batch.max_events (tallyd's default)
 #     --pass 2x        afterwards delivers everything a second time, under new offsets; may be given several times
 #     --pass rewind    afterwards reads everything again from the old offsets
 #     --seconds N      how long one run of the daemon may take (120)

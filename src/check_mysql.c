@@ -167,7 +167,7 @@ static void isolation(struct probe *p) {
 
 static void packet(struct probe *p) {
     char text[32];
-    int64_t needed = p->cfg->batch.max_records * ROW_BYTES;
+    int64_t needed = p->cfg->batch.max_events * ROW_BYTES;
     if (!ask(p, "packet", "SELECT @@max_allowed_packet", text, sizeof text))
         return;
     int64_t most = strtoll(text, NULL, 10);
@@ -175,9 +175,9 @@ static void packet(struct probe *p) {
         json_pack("{s:I,s:I}", "maxAllowedPacket", (json_int_t)most, "needed", (json_int_t)needed);
     if (most < needed)
         check_add(p->r,
-                  item(CHECK_FAIL, "packet", "raise max_allowed_packet, or lower batch.max_records", figures),
+                  item(CHECK_FAIL, "packet", "raise max_allowed_packet, or lower batch.max_events", figures),
                   "max_allowed_packet is %" PRId64 ", and a batch of %" PRId64 " records can need %" PRId64,
-                  most, p->cfg->batch.max_records, needed);
+                  most, p->cfg->batch.max_events, needed);
     else
         check_add(p->r, item(CHECK_OK, "packet", NULL, figures),
                   "max_allowed_packet is %" PRId64 ", a batch needs at most %" PRId64, most, needed);

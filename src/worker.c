@@ -353,7 +353,7 @@ static struct batch *fill(struct worker *w) {
     struct batch *b = batch_new(w->assignment);
     int64_t until = 0;
     size_t taken = 0;
-    while ((int64_t)b->count < w->cfg->batch.max_records && (int64_t)b->bytes < w->cfg->batch.max_bytes) {
+    while ((int64_t)b->count < w->cfg->batch.max_events && (int64_t)b->bytes < w->cfg->batch.max_bytes) {
         int64_t wait = until                           ? until - clock_monotonic_ms()
                        : settler_busy_with(w->settler) ? BUSY_POLL_MS
                                                        : IDLE_POLL_MS;

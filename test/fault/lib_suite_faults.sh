@@ -127,7 +127,7 @@ start_daemons() {
     daemon_configuration first 'workers: 1'
     daemon_configuration second 'workers: 2
 batch:
-  max_records: 200
+  max_events: 200
   linger_ms: 20'
     for start_label in first second; do
         : >"$work/$start_label.exits"

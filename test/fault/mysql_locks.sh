@@ -30,7 +30,7 @@ workers=1
 timeout_ms=30000
 lock_wait_timeout_ms=20000 # what waits must be let through, or end by a deadlock
 mysql_configure 'batch:
-  max_records: 100'
+  max_events: 100'
 daemon one
 one=$daemon
 daemon two

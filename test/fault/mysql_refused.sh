@@ -10,7 +10,7 @@ report_interval_ms=1000
 mysql_begin mysql_refused 1
 # batches end after 50 records, not by the clock
 mysql_configure 'batch:
-  max_records: 50
+  max_events: 50
   linger_ms: 1000'
 
 # Customers to poison: those of the biggest quotas, so that nothing is blocked for want of it.

@@ -25,7 +25,7 @@ trap 'thaw; finish' EXIT
 sed -i "\$ a shutdown:\n  deadline_ms: $deadline_ms" "$work/config.yaml"
 
 # Small batches: it doesn't keep up, so that there is more to settle whenever it's told to end.
-sed '$ a batch:\n  max_records: 20' "$work/config.yaml" >"$work/slow.yaml"
+sed '$ a batch:\n  max_events: 20' "$work/config.yaml" >"$work/slow.yaml"
 
 now_ms() {
     date +%s%3N

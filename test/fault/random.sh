@@ -63,7 +63,7 @@ start() {
     starts=$((starts + 1))
     configure "$work/$1.yaml" "workers: $start_workers
 batch:
-  max_records: $start_batch"
+  max_events: $start_batch"
     step "daemon $1: $start_workers workers, batches of $start_batch"
     launch "daemon-$1-$starts" "$tallyd" run -c "$work/$1.yaml"
     eval "workers_$1=$start_workers"

@@ -87,7 +87,7 @@ START_TEST(test_each_key_lands_in_its_member) {
         "mysql: {host: m1, port: 3001, user: m3, password: m4, database: m5, connect_timeout_ms: 4000,\n"
         "  tls: {mode: verify_identity, ca: /m6, cert: /m7, key: /m8},\n"
         "  timeout_ms: 5000, lock_wait_timeout_ms: 3000, session_wait_timeout_ms: 6000}\n"
-        "workers: 7\nbatch: {max_records: 71, max_bytes: 7200, linger_ms: 73}\n"
+        "workers: 7\nbatch: {max_events: 71, max_bytes: 7200, linger_ms: 73}\n"
         "event: {max_bytes: 8100, max_future_ms: 82, max_past_months: 8}\n"
         "zone: Europe/Oslo\nlocale: en\nthresholds: [7, 90, 20]\ndedup: {ttl_seconds: 91}\ncache: {max_age_seconds: 92}\n"
         "outbox: {lease_ms: 9301, sweep_interval_ms: 94, queue_rows: 95, max_attempts: 96}\n"
@@ -129,7 +129,7 @@ START_TEST(test_each_key_lands_in_its_member) {
     ck_assert_int_eq(c->mysql.lock_wait_timeout_ms, 3000);
     ck_assert_int_eq(c->mysql.session_wait_timeout_ms, 6000);
     ck_assert_int_eq(c->workers, 7);
-    ck_assert_int_eq(c->batch.max_records, 71);
+    ck_assert_int_eq(c->batch.max_events, 71);
     ck_assert_int_eq(c->batch.max_bytes, 7200);
     ck_assert_int_eq(c->batch.linger_ms, 73);
     ck_assert_int_eq(c->event.max_bytes, 8100);
