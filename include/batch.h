@@ -82,7 +82,7 @@ enum outcome {
 #define EVENT_NO_TWIN SIZE_MAX
 
 struct batch_event {
-    struct usage_event usage; /* valid unless rejected when parsed, or ignored */
+    struct usage_event usage; /* valid unless rejected when parsed, or ignored; texts are the batch's */
     rd_kafka_message_t *msg;  /* owned by the batch */
     struct part *part;
     int64_t offset;
@@ -121,6 +121,8 @@ struct batch_span {
     int64_t from, next; /* next: one past the last record, or past a gap behind it */
 };
 
+struct batch_pool;
+
 struct batch {
     struct assignment *assignment;
     struct batch_event *events;
@@ -131,17 +133,36 @@ struct batch {
     size_t *order; /* event indexes by (family, month, index) */
     struct family_group *groups;
     size_t group_count;
+    struct event_memory memory; /* what the events point at */
+    struct batch_pool *pool;    /* where it goes when it's freed; NULL: nowhere */
+    void *sorting;              /* scratch of batch_prepare */
+    size_t sorting_capacity;    /* events that order, groups and sorting have room for */
+};
+
+/* Batches that wait for their next use, with the memory they have grown. Owned by one thread. */
+struct batch_pool {
+    struct batch *idle[3]; /* one that fills, one in the settler's hands, one between the two */
+    size_t count;
 };
 
 struct batch *batch_new(struct assignment *a);
+/* The same, out of a pool, to which batch_free gives it back. The pool must outlive it. */
+struct batch *batch_take(struct batch_pool *pool, struct assignment *a);
 void batch_free(struct batch *b);
+/* Releases what is idle. */
+void batch_pool_free(struct batch_pool *pool);
 /* Adds a record (takes over `msg`) and parses it. Offsets it skips count as gap. */
 void batch_add(struct batch *b, struct part *part, rd_kafka_message_t *msg,
                const struct event_limits *limits);
 /* Notes that the partition holds no record below `next` that the batch hasn't. */
 void batch_advance(struct batch *b, struct part *part, int64_t next);
+/* Adds a copy of another batch's event, with its record, which that one has no longer. Spans stay as they
+ * are. */
+void batch_move(struct batch *b, struct batch_event *from);
 /* Links repeated ids and groups the parsed events by family and month. Call once, when it's full. */
 void batch_prepare(struct batch *b);
+/* The same by a given hash of ids; what two ids have in common by it alone makes them no twins. */
+void batch_prepare_hashed(struct batch *b, uint64_t (*hash)(const char *id));
 
 /* Ends an event as rejected. Its next twin takes its place and marks its group
  * dirty, except for an ID_CONFLICT, whose twins are judged by the known row. */

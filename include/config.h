@@ -81,8 +81,8 @@ struct config {
     int64_t workers; /* workers: group members in this process */
     struct {
         int64_t max_events; /* batch.max_events */
-        int64_t max_bytes;   /* batch.max_bytes, of record values */
-        int64_t linger_ms;   /* batch.linger_ms: how long a lone event waits for company */
+        int64_t max_bytes;  /* batch.max_bytes, of record values */
+        int64_t linger_ms;  /* batch.linger_ms: how long a lone event waits for company */
     } batch;
     struct {
         int64_t max_bytes;       /* event.max_bytes */

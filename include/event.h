@@ -4,9 +4,12 @@
 #ifndef TALLYD_EVENT_H
 #define TALLYD_EVENT_H
 
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "arena.h"
 
 #define EVENT_ID_MAX 191
 #define EVENT_APP_MAX 100
@@ -31,15 +34,15 @@ enum reject_code {
 const char *reject_code_name(enum reject_code code);
 
 struct usage_event {
-    char id[EVENT_ID_MAX + 1];
+    const char *id; /* borrowed, as is app */
     int64_t family_id;
     int64_t customer_id;
     int64_t bytes_used;
-    int64_t time_ms;             /* the event's instant */
-    int32_t month;               /* yyyymm of it in the zone */
-    int16_t hhmm;                /* time of day of it in the zone */
-    bool has_app;                /* false: absent, null or blank */
-    char app[EVENT_APP_MAX + 1]; /* trimmed, UTF-8; "" when absent */
+    int64_t time_ms; /* the event's instant */
+    int32_t month;   /* yyyymm of it in the zone */
+    int16_t hhmm;    /* time of day of it in the zone */
+    bool has_app;    /* false: absent, null or blank */
+    const char *app; /* trimmed, UTF-8; "" when absent */
 };
 
 struct event_limits {
@@ -56,9 +59,21 @@ enum event_kind { EVENT_USAGE, EVENT_IGNORED, EVENT_REJECTED };
 struct event_reason {
     enum reject_code code;
     /* For DLT header and log: names the member for INVALID_FIELD (as
-     * "payload.bytesUsed: …"), never quotes the body; printable ASCII. */
-    char message[EVENT_MESSAGE_MAX];
+     * "payload.bytesUsed: …"), never quotes the body; printable ASCII, cut at
+     * EVENT_MESSAGE_MAX with its NUL. Borrowed; NULL without a reason. */
+    const char *message;
 };
+
+/* Where parsing puts things. */
+struct event_memory {
+    struct arena texts; /* what `out` and `why` point at, until the caller resets it */
+    struct arena json;  /* empty between calls */
+};
+
+void event_memory_free(struct event_memory *m);
+/* A reason's text, made in `texts`. */
+const char *event_message(struct arena *texts, const char *fmt, va_list ap)
+    __attribute__((format(printf, 2, 0)));
 
 /* Reads one record. `value` may be NULL (a tombstone) and isn't NUL-terminated.
  * `record_ts_ms` is the Kafka record's timestamp, negative when it has none:
@@ -66,8 +81,8 @@ struct event_reason {
  * timestamp of its own is INVALID_FIELD. So is, last of all, a time that a
  * DATETIME can't hold. EVENT_USAGE fills `out`; EVENT_REJECTED fills `why`. */
 enum event_kind event_parse(const void *value, size_t len, int64_t record_ts_ms,
-                            const struct event_limits *limits, struct usage_event *out,
-                            struct event_reason *why);
+                            const struct event_limits *limits, struct event_memory *memory,
+                            struct usage_event *out, struct event_reason *why);
 
 /* Rule 6's trimming: ASCII white space (space, \t \n \v \f \r) at both ends.
  * Moves *s forward and returns the new length. Policies trim alike (CONTRACT §4). */

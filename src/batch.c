@@ -2,11 +2,11 @@
 #include "batch.h"
 
 #include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "buf.h"
+#include "digest.h"
 
 struct assignment *assignment_new(int64_t owner, size_t count) {
     struct assignment *a = mem_zero(1, sizeof *a + count * sizeof a->parts[0]);
@@ -41,19 +41,53 @@ struct batch *batch_new(struct assignment *a) {
     return b;
 }
 
-void batch_free(struct batch *b) {
-    if (!b)
-        return;
+struct batch *batch_take(struct batch_pool *pool, struct assignment *a) {
+    if (pool->count == 0) {
+        struct batch *b = batch_new(a);
+        b->pool = pool;
+        return b;
+    }
+    struct batch *b = pool->idle[--pool->count];
+    b->assignment = assignment_ref(a);
+    return b;
+}
+
+/* Lets go of everything but the memory. */
+static void clear(struct batch *b) {
     for (size_t i = 0; i < b->count; i++) {
         if (b->events[i].msg)
             rd_kafka_message_destroy(b->events[i].msg);
     }
+    assignment_unref(b->assignment);
+    b->assignment = NULL;
+    b->count = b->bytes = b->span_count = b->group_count = 0;
+    arena_reset(&b->memory.texts);
+}
+
+static void destroy(struct batch *b) {
     free(b->events);
     free(b->spans);
     free(b->order);
     free(b->groups);
-    assignment_unref(b->assignment);
+    free(b->sorting);
+    event_memory_free(&b->memory);
     free(b);
+}
+
+void batch_free(struct batch *b) {
+    if (!b)
+        return;
+    clear(b);
+    struct batch_pool *pool = b->pool;
+    if (pool && pool->count < sizeof pool->idle / sizeof *pool->idle)
+        pool->idle[pool->count++] = b;
+    else
+        destroy(b);
+}
+
+void batch_pool_free(struct batch_pool *pool) {
+    while (pool->count)
+        destroy(pool->idle[--pool->count]);
 }
 
 void batch_advance(struct batch *b, struct part *part, int64_t next) {
@@ -74,13 +108,17 @@ void batch_advance(struct batch *b, struct part *part, int64_t next) {
     part->position = next;
 }
 
-void batch_add(struct batch *b, struct part *part, rd_kafka_message_t *msg,
-               const struct event_limits *limits) {
+static struct batch_event *add_event(struct batch *b) {
     if (b->count == b->capacity) {
         b->capacity = b->capacity ? b->capacity * 2 : 64;
         b->events = mem_realloc(b->events, b->capacity * sizeof *b->events);
     }
-    struct batch_event *e = &b->events[b->count++];
+    return &b->events[b->count++];
+}
+
+void batch_add(struct batch *b, struct part *part, rd_kafka_message_t *msg,
+               const struct event_limits *limits) {
+    struct batch_event *e = add_event(b);
     memset(e, 0, sizeof *e);
     e->msg = msg;
     e->part = part;
@@ -89,7 +127,7 @@ void batch_add(struct batch *b, struct part *part, rd_kafka_message_t *msg,
     rd_kafka_timestamp_type_t type;
     int64_t ts = rd_kafka_message_timestamp(msg, &type);
     e->record_ts_ms = type == RD_KAFKA_TIMESTAMP_NOT_AVAILABLE ? -1 : ts;
-    switch (event_parse(msg->payload, msg->len, e->record_ts_ms, limits, &e->usage, &e->why)) {
+    switch (event_parse(msg->payload, msg->len, e->record_ts_ms, limits, &b->memory, &e->usage, &e->why)) {
     case EVENT_USAGE:
         e->parsed = true;
         break;
@@ -104,22 +142,42 @@ void batch_add(struct batch *b, struct part *part, rd_kafka_message_t *msg,
     batch_advance(b, part, msg->offset + 1);
 }
 
-static int by_id(const void *x, const void *y, void *events) {
-    const struct batch_event *all = events;
-    size_t i = *(const size_t *)x, k = *(const size_t *)y;
-    int c = strcmp(all[i].usage.id, all[k].usage.id);
-    return c ? c : (i > k) - (i < k);
+void batch_move(struct batch *b, struct batch_event *from) {
+    struct arena *texts = &b->memory.texts;
+    struct batch_event *e = add_event(b);
+    *e = *from;
+    from->msg = NULL;
+    if (e->parsed) {
+        e->usage.id = arena_text(texts, e->usage.id, strlen(e->usage.id));
+        e->usage.app = arena_text(texts, e->usage.app, strlen(e->usage.app));
+    }
+    if (e->why.message)
+        e->why.message = arena_text(texts, e->why.message, strlen(e->why.message));
 }
 
-static int by_family_month(const void *x, const void *y, void *events) {
-    const struct batch_event *all = events;
-    size_t i = *(const size_t *)x, k = *(const size_t *)y;
-    const struct usage_event *a = &all[i].usage, *c = &all[k].usage;
-    if (a->family_id != c->family_id)
-        return a->family_id < c->family_id ? -1 : 1;
-    if (a->month != c->month)
-        return a->month < c->month ? -1 : 1;
-    return (i > k) - (i < k);
+/* What events are sorted by: few bytes, next to each other. */
+struct sort_key {
+    uint64_t major;
+    uint32_t minor, index;
+};
+
+static int by_key(const void *x, const void *y) {
+    const struct sort_key *a = x, *b = y;
+    if (a->major != b->major)
+        return a->major < b->major ? -1 : 1;
+    if (a->minor != b->minor)
+        return a->minor < b->minor ? -1 : 1;
+    return (a->index > b->index) - (a->index < b->index);
+}
+
+/* Room for sorting and grouping all its events. */
+static void make_room(struct batch *b) {
+    if (b->sorting && b->sorting_capacity >= b->count)
+        return;
+    b->sorting_capacity = b->capacity;
+    b->sorting = mem_realloc(b->sorting, b->capacity * sizeof(struct sort_key));
+    b->order = mem_realloc(b->order, b->capacity * sizeof *b->order);
+    b->groups = mem_realloc(b->groups, b->capacity * sizeof *b->groups);
 }
 
 static void link_twin(struct batch *b, size_t later, size_t first) {
@@ -127,32 +185,68 @@ static void link_twin(struct batch *b, size_t later, size_t first) {
     b->events[first].has_twin = true;
 }
 
-void batch_prepare(struct batch *b) {
-    b->order = mem_alloc(b->count * sizeof *b->order);
+/* Of equal hashes, in the order delivered: each one's first is the first with the same id. */
+static void link_twins(struct batch *b, const struct sort_key *keys, size_t n) {
+    for (size_t i = 1; i < n; i++) {
+        for (size_t k = 0; k < i; k++) {
+            const struct batch_event *first = &b->events[keys[k].index];
+            if (first->twin_of != EVENT_NO_TWIN ||
+                strcmp(first->usage.id, b->events[keys[i].index].usage.id) != 0)
+                continue;
+            link_twin(b, keys[i].index, keys[k].index);
+            break;
+        }
+    }
+}
+
+static size_t find_twins(struct batch *b, uint64_t (*hash)(const char *id)) {
+    struct sort_key *keys = b->sorting;
     size_t n = 0;
     for (size_t i = 0; i < b->count; i++) {
         if (b->events[i].parsed)
-            b->order[n++] = i;
+            keys[n++] = (struct sort_key){.major = hash(b->events[i].usage.id), .index = (uint32_t)i};
     }
-    qsort_r(b->order, n, sizeof *b->order, by_id, b->events);
-    for (size_t i = 1, first = 0; i < n; i++) {
-        if (strcmp(b->events[b->order[i]].usage.id, b->events[b->order[first]].usage.id) == 0)
-            link_twin(b, b->order[i], b->order[first]);
-        else
-            first = i;
+    qsort(keys, n, sizeof *keys, by_key);
+    for (size_t from = 0, to; from < n; from = to) {
+        for (to = from + 1; to < n && keys[to].major == keys[from].major;)
+            to++;
+        link_twins(b, keys + from, to - from);
     }
-    qsort_r(b->order, n, sizeof *b->order, by_family_month, b->events);
-    b->groups = mem_zero(n, sizeof *b->groups);
+    return n;
+}
+
+static void make_groups(struct batch *b, size_t n) {
+    struct sort_key *keys = b->sorting;
+    for (size_t i = 0; i < n; i++) {
+        const struct usage_event *u = &b->events[keys[i].index].usage;
+        keys[i].major = (uint64_t)u->family_id;
+        keys[i].minor = (uint32_t)u->month;
+    }
+    qsort(keys, n, sizeof *keys, by_key);
     struct family_group *g = NULL;
     for (size_t i = 0; i < n; i++) {
-        struct batch_event *e = &b->events[b->order[i]];
+        struct batch_event *e = &b->events[keys[i].index];
         if (!g || g->family_id != e->usage.family_id || g->month != e->usage.month) {
             g = &b->groups[b->group_count++];
             *g = (struct family_group){.family_id = e->usage.family_id, .month = e->usage.month, .first = i};
         }
         g->count++;
         e->group = b->group_count - 1;
+        b->order[i] = keys[i].index;
     }
+}
+
+void batch_prepare_hashed(struct batch *b, uint64_t (*hash)(const char *id)) {
+    make_room(b);
+    make_groups(b, find_twins(b, hash));
+}
+
+static uint64_t hash_of(const char *id) {
+    return digest_bytes(DIGEST_START, id, strlen(id));
+}
+
+void batch_prepare(struct batch *b) {
+    batch_prepare_hashed(b, hash_of);
 }
 
 /* Its DLT record is acknowledged: whatever is found out later, it stays rejected. */
@@ -195,10 +289,9 @@ void batch_reject(struct batch *b, size_t i, enum reject_code code, const char *
     struct batch_event *e = &b->events[i];
     e->outcome = OUTCOME_REJECTED;
     drop_decision(b, e);
-    e->why.code = code;
     va_list ap;
     va_start(ap, fmt);
-    vsnprintf(e->why.message, sizeof e->why.message, fmt, ap);
+    e->why = (struct event_reason){.code = code, .message = event_message(&b->memory.texts, fmt, ap)};
     va_end(ap);
     if (code != REJECT_ID_CONFLICT && e->twin_of == EVENT_NO_TWIN)
         promote_twin(b, i);

@@ -2,11 +2,11 @@
 /* The order of the checks is the contract's: the first failure names the code. */
 #include "event.h"
 
-#include <jansson.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "json_arena.h"
 #include "period.h"
 
 #define DEPTH_MAX 32 /* jansson recurses; its own limit is 2048 */
@@ -16,7 +16,16 @@
 #define TIME_MIN_MS INT64_C(-30610137600000)
 #define TIME_MAX_MS INT64_C(253402214399999)
 
-static bool reject(struct event_reason *why, enum reject_code code, const char *fmt, ...)
+/* One record being read. */
+struct reading {
+    int64_t record_ts_ms;
+    const struct event_limits *limits;
+    struct arena *texts;
+    struct usage_event *out;
+    struct event_reason *why;
+};
+
+static bool reject(const struct reading *r, enum reject_code code, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
 const char *reject_code_name(enum reject_code code) {
@@ -36,22 +45,52 @@ const char *reject_code_name(enum reject_code code) {
     return names[code];
 }
 
-static bool reject(struct event_reason *why, enum reject_code code, const char *fmt, ...) {
-    why->code = code;
+const char *event_message(struct arena *texts, const char *fmt, va_list ap) {
+    char text[EVENT_MESSAGE_MAX];
+    vsnprintf(text, sizeof text, fmt, ap);
+    return arena_text(texts, text, strlen(text));
+}
+
+void event_memory_free(struct event_memory *m) {
+    arena_free(&m->texts);
+    arena_free(&m->json);
+}
+
+static bool reject(const struct reading *r, enum reject_code code, const char *fmt, ...) {
     va_list ap;
     va_start(ap, fmt);
-    vsnprintf(why->message, sizeof why->message, fmt, ap);
+    *r->why = (struct event_reason){.code = code, .message = event_message(r->texts, fmt, ap)};
     va_end(ap);
     return false;
 }
 
-static bool invalid(struct event_reason *why, const char *member, const char *reason) {
-    return reject(why, REJECT_INVALID_FIELD, "%s: %s", member, reason);
+static bool invalid(const struct reading *r, const char *member, const char *reason) {
+    return reject(r, REJECT_INVALID_FIELD, "%s: %s", member, reason);
+}
+
+/* How often a character comes, as far as `max`. */
+static int count_char(const char *s, size_t len, char c, int max) {
+    const char *end = s + len;
+    int n = 0;
+    while (n < max && (s = memchr(s, c, (size_t)(end - s)))) {
+        s++;
+        n++;
+    }
+    return n;
+}
+
+/* Whether it has brackets enough, wherever they stand: few texts do, and the others needn't be looked
+ * through. */
+static bool may_be_deep(const char *s, size_t len) {
+    int braces = count_char(s, len, '{', DEPTH_MAX + 1);
+    return braces + count_char(s, len, '[', DEPTH_MAX + 1 - braces) > DEPTH_MAX;
 }
 
 /* Where the text opens its 33rd level, or -1. Doesn't mind whether it is JSON:
  * up to the first error brackets and quotes are counted right. */
 static long too_deep_at(const char *s, size_t len) {
+    if (!may_be_deep(s, len))
+        return -1;
     int depth = 0;
     bool in_string = false;
     for (size_t i = 0; i < len; i++) {
@@ -75,54 +114,53 @@ static long too_deep_at(const char *s, size_t len) {
 
 /* The record as an object the caller owns, or NULL. jansson's own error text
  * quotes the input, so only its position is used. */
-static json_t *load(const void *value, size_t len, struct event_reason *why) {
+static json_t *load(const struct reading *r, const void *value, size_t len) {
     if (!value) {
-        reject(why, REJECT_MALFORMED_JSON, "no value");
+        reject(r, REJECT_MALFORMED_JSON, "no value");
         return NULL;
     }
     long deep = too_deep_at(value, len);
     if (deep >= 0) {
-        reject(why, REJECT_MALFORMED_JSON, "over %d levels deep at byte %ld", DEPTH_MAX, deep);
+        reject(r, REJECT_MALFORMED_JSON, "over %d levels deep at byte %ld", DEPTH_MAX, deep);
         return NULL;
     }
     json_error_t err;
     json_t *root = json_loadb(value, len, JSON_REJECT_DUPLICATES, &err);
     if (!root) {
-        reject(why, REJECT_MALFORMED_JSON, "not one JSON object: error at byte %d", err.position);
+        reject(r, REJECT_MALFORMED_JSON, "not one JSON object: error at byte %d", err.position);
     } else if (!json_is_object(root)) {
         json_decref(root);
         root = NULL;
-        reject(why, REJECT_MALFORMED_JSON, "not one JSON object: an array");
+        reject(r, REJECT_MALFORMED_JSON, "not one JSON object: an array");
     }
     return root;
 }
 
-static bool read_id(const json_t *root, struct usage_event *out, struct event_reason *why) {
+static bool read_id(const struct reading *r, const json_t *root) {
     const json_t *id = json_object_get(root, "eventId");
     size_t len = json_string_length(id);
     if (len < 1 || len > EVENT_ID_MAX)
-        return invalid(why, "eventId", "must be text of 1 to 191 characters");
+        return invalid(r, "eventId", "must be text of 1 to 191 characters");
     const char *s = json_string_value(id);
     for (size_t i = 0; i < len; i++) {
         if (s[i] <= ' ' || s[i] > '~')
-            return invalid(why, "eventId", "must be printable ASCII without spaces");
+            return invalid(r, "eventId", "must be printable ASCII without spaces");
     }
-    memcpy(out->id, s, len + 1);
+    r->out->id = arena_text(r->texts, s, len);
     return true;
 }
 
-static bool read_time(const json_t *root, int64_t record_ts_ms, struct usage_event *out,
-                      struct event_reason *why) {
+static bool read_time(const struct reading *r, const json_t *root) {
     const json_t *time = json_object_get(root, "timestamp");
     if (!time || json_is_null(time)) {
-        if (record_ts_ms < 0)
-            return invalid(why, "timestamp", "absent, and the record has none either");
-        out->time_ms = record_ts_ms;
+        if (r->record_ts_ms < 0)
+            return invalid(r, "timestamp", "absent, and the record has none either");
+        r->out->time_ms = r->record_ts_ms;
         return true;
     }
     if (!json_is_string(time) ||
-        !period_parse(json_string_value(time), json_string_length(time), &out->time_ms))
-        return invalid(why, "timestamp",
+        !period_parse(json_string_value(time), json_string_length(time), &r->out->time_ms))
+        return invalid(r, "timestamp",
                        "must be a date and time as YYYY-MM-DDTHH:MM[:SS[.f]][Z|+HH:MM|-HH:MM]");
     return true;
 }
@@ -155,7 +193,7 @@ bool event_amount_parse(const char *s, size_t len, int64_t min, int64_t *out) {
 }
 
 /* `path` is the member's name after "payload.". */
-static bool read_amount(const json_t *payload, const char *path, int64_t *out, struct event_reason *why) {
+static bool read_amount(const struct reading *r, const json_t *payload, const char *path, int64_t *out) {
     const json_t *amount = json_object_get(payload, path + sizeof "payload." - 1);
     bool ok = false;
     if (json_is_string(amount)) {
@@ -164,32 +202,32 @@ static bool read_amount(const json_t *payload, const char *path, int64_t *out, s
         *out = json_integer_value(amount);
         ok = *out >= 1 && *out <= EVENT_AMOUNT_MAX;
     }
-    return ok || invalid(why, path, "must be a whole number from 1 to 9007199254740991");
+    return ok || invalid(r, path, "must be a whole number from 1 to 9007199254740991");
 }
 
-static bool read_app(const json_t *payload, struct usage_event *out, struct event_reason *why) {
+static bool read_app(const struct reading *r, const json_t *payload) {
     const json_t *app = json_object_get(payload, "appId");
     if (!app || json_is_null(app))
         return true;
     if (!json_is_string(app))
-        return invalid(why, "payload.appId", "must be text or null");
+        return invalid(r, "payload.appId", "must be text or null");
     const char *s = json_string_value(app);
     size_t len = event_trim(&s, json_string_length(app));
     if (len > EVENT_APP_MAX)
-        return invalid(why, "payload.appId", "must be at most 100 bytes");
-    memcpy(out->app, s, len);
-    out->app[len] = '\0';
-    out->has_app = len > 0;
+        return invalid(r, "payload.appId", "must be at most 100 bytes");
+    r->out->has_app = len > 0;
+    if (len)
+        r->out->app = arena_text(r->texts, s, len);
     return true;
 }
 
-static bool read_payload(const json_t *root, struct usage_event *out, struct event_reason *why) {
+static bool read_payload(const struct reading *r, const json_t *root) {
     const json_t *payload = json_object_get(root, "payload");
     if (!json_is_object(payload))
-        return invalid(why, "payload", "must be an object");
-    return read_amount(payload, "payload.familyId", &out->family_id, why) &&
-           read_amount(payload, "payload.customerId", &out->customer_id, why) &&
-           read_amount(payload, "payload.bytesUsed", &out->bytes_used, why) && read_app(payload, out, why);
+        return invalid(r, "payload", "must be an object");
+    return read_amount(r, payload, "payload.familyId", &r->out->family_id) &&
+           read_amount(r, payload, "payload.customerId", &r->out->customer_id) &&
+           read_amount(r, payload, "payload.bytesUsed", &r->out->bytes_used) && read_app(r, payload);
 }
 
 static int month_number(int32_t month) {
@@ -197,56 +235,56 @@ static int month_number(int32_t month) {
 }
 
 /* Rule 7, and that the time can be stored at all. */
-static bool check_time(int64_t record_ts_ms, const struct event_limits *limits, const struct usage_event *e,
-                       struct event_reason *why) {
-    if (record_ts_ms >= 0) {
-        if (e->time_ms - limits->max_future_ms > record_ts_ms)
-            return reject(why, REJECT_EVENT_IN_FUTURE, "timestamp: over %lld ms ahead of the record's",
+static bool check_time(const struct reading *r) {
+    const struct event_limits *limits = r->limits;
+    const struct usage_event *e = r->out;
+    if (r->record_ts_ms >= 0) {
+        if (e->time_ms - limits->max_future_ms > r->record_ts_ms)
+            return reject(r, REJECT_EVENT_IN_FUTURE, "timestamp: over %lld ms ahead of the record's",
                           (long long)limits->max_future_ms);
-        int32_t record_month = period_month(record_ts_ms);
+        int32_t record_month = period_month(r->record_ts_ms);
         if (month_number(e->month) < month_number(record_month) - limits->max_past_months)
-            return reject(why, REJECT_EVENT_TOO_OLD,
+            return reject(r, REJECT_EVENT_TOO_OLD,
                           "timestamp: month %06d is over %d before the record's, %06d", (int)e->month,
                           limits->max_past_months, (int)record_month);
     }
     if (e->month < limits->closed_before)
-        return reject(why, REJECT_EVENT_TOO_OLD,
-                      "timestamp: month %06d is closed, the first open one is %06d", (int)e->month,
-                      (int)limits->closed_before);
+        return reject(r, REJECT_EVENT_TOO_OLD, "timestamp: month %06d is closed, the first open one is %06d",
+                      (int)e->month, (int)limits->closed_before);
     if (e->time_ms < TIME_MIN_MS || e->time_ms > TIME_MAX_MS)
-        return invalid(why, "timestamp", "outside the years 1000 to 9999");
+        return invalid(r, "timestamp", "outside the years 1000 to 9999");
     return true;
 }
 
-static enum event_kind read_event(const json_t *root, int64_t record_ts_ms, const struct event_limits *limits,
-                                  struct usage_event *out, struct event_reason *why) {
+static enum event_kind read_event(const struct reading *r, const json_t *root) {
     const json_t *type = json_object_get(root, "eventType");
     if (!json_is_string(type)) {
-        invalid(why, "eventType", "must be text");
+        invalid(r, "eventType", "must be text");
         return EVENT_REJECTED;
     }
     if (strcmp(json_string_value(type), "DATA_USAGE") != 0)
         return EVENT_IGNORED;
-    if (!read_id(root, out, why) || !read_time(root, record_ts_ms, out, why) || !read_payload(root, out, why))
+    if (!read_id(r, root) || !read_time(r, root) || !read_payload(r, root))
         return EVENT_REJECTED;
-    out->month = period_month(out->time_ms);
-    out->hhmm = (int16_t)period_hhmm(out->time_ms);
-    return check_time(record_ts_ms, limits, out, why) ? EVENT_USAGE : EVENT_REJECTED;
+    r->out->month = period_month(r->out->time_ms);
+    r->out->hhmm = (int16_t)period_hhmm(r->out->time_ms);
+    return check_time(r) ? EVENT_USAGE : EVENT_REJECTED;
 }
 
 enum event_kind event_parse(const void *value, size_t len, int64_t record_ts_ms,
-                            const struct event_limits *limits, struct usage_event *out,
-                            struct event_reason *why) {
-    memset(out, 0, sizeof *out);
-    memset(why, 0, sizeof *why);
+                            const struct event_limits *limits, struct event_memory *memory,
+                            struct usage_event *out, struct event_reason *why) {
+    const struct reading r = {
+        .record_ts_ms = record_ts_ms, .limits = limits, .texts = &memory->texts, .out = out, .why = why};
+    *out = (struct usage_event){.id = "", .app = ""};
+    *why = (struct event_reason){.code = REJECT_NONE};
     if (len > limits->max_bytes) {
-        reject(why, REJECT_EVENT_TOO_LARGE, "%zu bytes, over %zu", len, limits->max_bytes);
+        reject(&r, REJECT_EVENT_TOO_LARGE, "%zu bytes, over %zu", len, limits->max_bytes);
         return EVENT_REJECTED;
     }
-    json_t *root = load(value, len, why);
-    if (!root)
-        return EVENT_REJECTED;
-    enum event_kind kind = read_event(root, record_ts_ms, limits, out, why);
-    json_decref(root);
+    json_arena_begin(&memory->json);
+    json_t *root = load(&r, value, len);
+    enum event_kind kind = root ? read_event(&r, root) : EVENT_REJECTED;
+    json_arena_end(root);
     return kind;
 }

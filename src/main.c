@@ -12,8 +12,8 @@
 #include <unistd.h>
 #include <yaml.h>
 
-#include "buf.h"
 #include "cli.h"
+#include "json_arena.h"
 
 static int cli_help(int argc, char **argv);
 static int cli_version(int argc, char **argv);
@@ -89,8 +89,7 @@ int main(int argc, char **argv) {
     signal(SIGPIPE, SIG_IGN); /* a reader that went away and a file at its limit are errors like others */
     signal(SIGXFSZ, SIG_IGN);
     srandom((unsigned)getpid() ^ (unsigned)time(NULL)); /* jitter: processes must differ */
-    json_set_alloc_funcs(mem_alloc, free);              /* out of memory must not look like malformed JSON */
-    json_object_seed(0);                                /* before threads */
+    json_arena_install();
     const char *name = argc > 1 ? argv[1] : "";
     if (strcmp(name, "--version") == 0 || strcmp(name, "-V") == 0)
         name = "version";

@@ -298,11 +298,7 @@ static void settle_now(struct worker *w, struct batch *b) {
 static struct batch *batch_of_one(struct batch *b, size_t i) {
     struct batch_event *e = &b->events[i];
     struct batch *one = batch_new(b->assignment);
-    one->events = mem_zero(1, sizeof *one->events);
-    one->count = one->capacity = 1;
-    one->events[0] = *e;
-    e->msg = NULL; /* moved */
-    one->bytes = one->events[0].msg->len;
+    batch_move(one, e);
     one->events[0].twin_of = EVENT_NO_TWIN;
     one->events[0].has_twin = false;
     one->events[0].decided = false;

@@ -350,7 +350,7 @@ static struct batch *fill(struct worker *w) {
         .max_past_months = (int)w->cfg->event.max_past_months,
         .closed_before = settler_closed_before(w->settler),
     };
-    struct batch *b = batch_new(w->assignment);
+    struct batch *b = batch_take(&w->batches, w->assignment);
     int64_t until = 0;
     size_t taken = 0;
     while ((int64_t)b->count < w->cfg->batch.max_events && (int64_t)b->bytes < w->cfg->batch.max_bytes) {
@@ -445,6 +445,7 @@ static void worker_free(struct worker *w) {
     redis_free(w->redis);
     db_free(w->db);
     assignment_unref(w->assignment);
+    batch_pool_free(&w->batches);
     free(w->given);
     free(w->carried);
     pthread_cond_destroy(&w->changed);

@@ -40,7 +40,8 @@ struct worker {
     size_t given_count;
     bool to_open; /* they are to be claimed in the ledger before any is read */
     int64_t next_open_ms;
-    bool paused;                  /* the assignment's partitions are paused */
+    bool paused; /* the assignment's partitions are paused */
+    struct batch_pool batches;
     rd_kafka_message_t **carried; /* came while paused; taken first */
     size_t carried_count, carried_capacity;
     struct batch

@@ -53,6 +53,34 @@ static void expect_fates(const char *expected) {
 
 /* ---- groups ---- */
 
+static uint64_t same_for_all(const char *id) {
+    (void)id;
+    return 7;
+}
+
+static uint64_t by_first_letter(const char *id) {
+    return (uint64_t)id[0];
+}
+
+START_TEST(equal_hashes_make_no_twins) {
+    uint64_t (*const hashes[])(const char *) = {same_for_all, by_first_letter};
+    for (size_t h = 0; h < TESTING_LENGTH(hashes); h++) {
+        size_t a = put("a1", 1, 1, 1), other = put("a2", 1, 1, 1), again = put("a1", 1, 1, 1);
+        size_t third = put("a1", 2, 1, 1), c = put("c", 1, 1, 1), other_again = put("a2", 1, 1, 1);
+        batch_prepare_hashed(b, hashes[h]);
+        ck_assert(b->events[a].twin_of == EVENT_NO_TWIN && b->events[a].has_twin);
+        ck_assert(b->events[other].twin_of == EVENT_NO_TWIN && b->events[other].has_twin);
+        ck_assert(b->events[c].twin_of == EVENT_NO_TWIN && !b->events[c].has_twin);
+        ck_assert_uint_eq(b->events[again].twin_of, a);
+        ck_assert_uint_eq(b->events[third].twin_of, a);
+        ck_assert_uint_eq(b->events[other_again].twin_of, other);
+        ck_assert_uint_eq(b->group_count, 2);
+        batch_free(b);
+        b = batch_new(assignment);
+    }
+}
+END_TEST
+
 START_TEST(groups_by_family_and_month) {
     static const struct {
         int64_t family;
@@ -424,10 +452,74 @@ START_TEST(assignments_live_as_long_as_their_batches) {
 }
 END_TEST
 
+/* ---- used again ---- */
+
+START_TEST(used_again_it_is_as_new) {
+    struct batch_pool pool = {0};
+    struct part *p = &assignment->parts[0];
+    const struct batch *first = NULL;
+    for (int round = 0; round < 5; round++) {
+        struct batch *again = batch_take(&pool, assignment);
+        ck_assert(!first || again == first);
+        first = again;
+        ck_assert(again->count == 0 && again->span_count == 0 && again->group_count == 0 &&
+                  again->bytes == 0);
+        ck_assert(again->assignment == assignment);
+        for (int i = 0; i < 100 >> round; i++) {
+            char id[16];
+            snprintf(id, sizeof id, "e%d", i / 2); /* each twice */
+            batches_put_usage(again, p, batches_event(id, i % 7 + 1, 1, 1));
+        }
+        batch_prepare(again);
+        batch_reject(again, 0, REJECT_UNKNOWN_FAMILY, "round %d", round);
+        ck_assert(!again->events[0].has_twin && again->events[1].twin_of == EVENT_NO_TWIN);
+        ck_assert_uint_eq(again->events[again->count - 1].twin_of,
+                          again->count % 2 ? EVENT_NO_TWIN : again->count - 2);
+        batch_free(again);
+    }
+    batch_pool_free(&pool);
+    batch_pool_free(&pool);
+}
+END_TEST
+
+START_TEST(a_pool_keeps_a_few) {
+    struct batch_pool pool = {0};
+    struct batch *taken[10];
+    for (size_t i = 0; i < TESTING_LENGTH(taken); i++)
+        taken[i] = batch_take(&pool, assignment);
+    for (size_t i = 0; i < TESTING_LENGTH(taken); i++)
+        batch_free(taken[i]);
+    ck_assert_uint_eq(pool.count, TESTING_LENGTH(pool.idle));
+    ck_assert_msg(atomic_load(&assignment->refs) == 2, "idle batches hold the assignment");
+    batch_pool_free(&pool);
+}
+END_TEST
+
+START_TEST(a_moved_event_has_its_texts_with_it) {
+    struct batch *one = batch_new(assignment);
+    put("e1", 1, 1, 1);
+    b->events[0].usage.id = arena_text(&b->memory.texts, "e1", 2);
+    b->events[0].usage.app = arena_text(&b->memory.texts, "app", 3);
+    batch_prepare(b);
+    batch_reject(b, 0, REJECT_UNKNOWN_FAMILY, "why");
+    batch_move(one, &b->events[0]);
+    batch_free(b);
+    b = batch_new(assignment);
+    ck_assert_str_eq(one->events[0].usage.id, "e1");
+    ck_assert_str_eq(one->events[0].usage.app, "app");
+    ck_assert_str_eq(one->events[0].why.message, "why");
+    batch_free(one);
+}
+END_TEST
+
 static Suite *suite(void) {
     Suite *s = suite_create("batch");
     TCase *tc = tcase_create("batch");
     tcase_add_checked_fixture(tc, set_up, tear_down);
+    tcase_add_test(tc, equal_hashes_make_no_twins);
+    tcase_add_test(tc, used_again_it_is_as_new);
+    tcase_add_test(tc, a_pool_keeps_a_few);
+    tcase_add_test(tc, a_moved_event_has_its_texts_with_it);
     tcase_add_test(tc, groups_by_family_and_month);
     tcase_add_test(tc, only_parsed_events_are_grouped);
     tcase_add_test(tc, an_empty_batch);

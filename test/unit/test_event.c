@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <jansson.h>
 
+#include "json_arena.h"
 #include "period.h"
 #include "testing.h"
 
@@ -15,6 +16,8 @@ static const struct event_limits defaults = {
 static const char plain[] =
     "{\"eventId\":\"e\",\"eventType\":\"DATA_USAGE\",\"timestamp\":\"2026-11-30T11:00:00\","
     "\"payload\":{\"familyId\":1,\"customerId\":2,\"bytesUsed\":3}}";
+
+static struct event_memory memory;
 
 static void use_zone(const char *zone) {
     struct error err = {0};
@@ -29,11 +32,12 @@ static enum event_kind parse(const char *value, size_t len, int64_t ts, const st
     memcpy(copy, value, len);
     memset(out, 0xa5, sizeof *out);
     memset(why, 0xa5, sizeof *why);
-    enum event_kind kind = event_parse(copy, len, ts, limits, out, why);
+    arena_reset(&memory.texts); /* so does it each use of what came of the call before */
+    enum event_kind kind = event_parse(copy, len, ts, limits, &memory, out, why);
     free(copy);
     if (kind == EVENT_REJECTED) {
-        size_t n = strnlen(why->message, sizeof why->message);
-        testing_require(n > 0 && n < sizeof why->message && why->code != REJECT_NONE,
+        size_t n = strlen(why->message);
+        testing_require(n > 0 && n < EVENT_MESSAGE_MAX && why->code != REJECT_NONE,
                         "a rejection has no reason");
         for (size_t i = 0; i < n; i++)
             testing_require(why->message[i] >= ' ' && why->message[i] <= '~', "not ASCII: %s", why->message);
@@ -120,7 +124,7 @@ static void expect(const char *what, const char *value, size_t len, enum event_k
 START_TEST(no_value) {
     struct usage_event e;
     struct event_reason why;
-    ck_assert_int_eq(event_parse(NULL, 0, RECORD_TS, &defaults, &e, &why), EVENT_REJECTED);
+    ck_assert_int_eq(event_parse(NULL, 0, RECORD_TS, &defaults, &memory, &e, &why), EVENT_REJECTED);
     ck_assert_int_eq(why.code, REJECT_MALFORMED_JSON);
     ck_assert_str_eq(why.message, "no value");
     expect("empty", "", 0, EVENT_REJECTED, REJECT_MALFORMED_JSON);
@@ -349,6 +353,7 @@ START_TEST(random_damage) {
 END_TEST
 
 int main(void) {
+    json_arena_install();
     Suite *suite = suite_create("event");
     TCase *tc = tcase_create("event");
     tcase_set_timeout(tc, 60);

@@ -95,7 +95,7 @@ START_TEST(customer_blocked) {
     struct messages *m = catalogue("\"t\"", "\"{appId}\"");
     struct usage_event e = usual_event();
     e.has_app = false;
-    e.app[0] = '\0';
+    e.app = "";
     struct notification n = usual(&e);
     n.status = "FAMILY_QUOTA_EXCEEDED";
     n.threshold = 0;
@@ -113,8 +113,8 @@ START_TEST(odd_characters) {
     use_zone("Asia/Seoul");
     struct messages *m = catalogue("\"{{{appId}}}\"", "\"a\\tb \\\" / \\u00e9 😀\"");
     struct usage_event e = usual_event();
-    strcpy(e.id, "\"\\/<>");
-    strcpy(e.app, "x{total}\n\x01\x7f\"\\/한");
+    e.id = "\"\\/<>";
+    e.app = "x{total}\n\x01\x7f\"\\/한";
     e.family_id = e.customer_id = e.bytes_used = EVENT_AMOUNT_MAX;
     struct notification n = usual(&e);
     n.status = "APP_BLOCK";

@@ -25,6 +25,8 @@
 static const struct event_limits defaults = {
     .max_bytes = 65536, .max_future_ms = 300000, .max_past_months = 1, .closed_before = 0};
 
+static struct event_memory memory;
+
 static void use_zone(const char *zone) {
     struct error err = {0};
     ck_assert_msg(period_zone_init(zone, &err), "%s: %s", zone, err.text);
@@ -114,8 +116,8 @@ START_TEST(valid_samples) {
         size_t len;
         char *value = sample_file(file, &len);
         ck_assert_msg(judge(schema, value, len, why) == ACCEPTS, "%s: %s", file, why);
-        ck_assert_msg(event_parse(value, len, RECORD_TS, &defaults, &e, &reason) == EVENT_USAGE, "%s: %s",
-                      file, reason.message);
+        ck_assert_msg(event_parse(value, len, RECORD_TS, &defaults, &memory, &e, &reason) == EVENT_USAGE,
+                      "%s: %s", file, reason.message);
         check_reads(file, json_object_get(sample, "reads"), &e);
         free(value);
     }
@@ -131,7 +133,7 @@ static void check_rejected(const json_t *schema, const json_t *sample) {
     struct event_reason reason;
     size_t len;
     char *value = sample_file(file, &len);
-    ck_assert_msg(event_parse(value, len, RECORD_TS, &defaults, &e, &reason) == EVENT_REJECTED,
+    ck_assert_msg(event_parse(value, len, RECORD_TS, &defaults, &memory, &e, &reason) == EVENT_REJECTED,
                   "%s isn't rejected", file);
     ck_assert_msg(strcmp(reject_code_name(reason.code), text(sample, "code")) == 0, "%s: %s: %s", file,
                   reject_code_name(reason.code), reason.message);
@@ -293,8 +295,8 @@ static void parse_sample(const char *file, struct usage_event *e) {
     struct event_reason reason;
     size_t len;
     char *value = sample_file(file, &len);
-    ck_assert_msg(event_parse(value, len, RECORD_TS, &defaults, e, &reason) == EVENT_USAGE, "%s: %s", file,
-                  reason.message);
+    ck_assert_msg(event_parse(value, len, RECORD_TS, &defaults, &memory, e, &reason) == EVENT_USAGE, "%s: %s",
+                  file, reason.message);
     free(value);
 }
 
