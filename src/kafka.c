@@ -15,6 +15,15 @@
 /* The topic's own limit decides what is too large: the client's must not come first. */
 #define PRODUCER_MESSAGE_MAX (100 * 1000 * 1000)
 
+/* What is read ahead, by all workers together: most of a backlog's memory, some 600 bytes an event. A client
+ * (2.0) whose queue is full looks again after a second, so the queue has to last for one: it bounds a
+ * worker's rate. A fetch overshoots by its size; a record batch larger than that comes all the same. */
+#define QUEUED_EVENTS 40000
+#define LEAST_QUEUED_EVENTS 5000
+#define QUEUED_KIB 16384
+#define LEAST_QUEUED_KIB 2048
+#define FETCH_MAX (1024 * 1024)
+
 /* One row a code that isn't simply "try again". */
 static const struct {
     rd_kafka_resp_err_t code;
@@ -166,10 +175,10 @@ static bool refused_together(const struct config *cfg, const char *why, struct e
 
 /* ---- handles ---- */
 
-/* New, for any handle: what suits tallyd, then what the operator wants in its place, then `own`, which is
- * nobody else's. NULL with an error. */
-static rd_kafka_conf_t *conf_new(const struct config *cfg, const struct setting *own, size_t own_count,
-                                 struct error *err) {
+/* New, for any handle: what suits tallyd, here (`also`) and in general, then what the operator wants in its
+ * place, then `own`, which is nobody else's. NULL with an error. */
+static rd_kafka_conf_t *conf_with(const struct config *cfg, const struct setting *also, size_t also_count,
+                                  const struct setting *own, size_t own_count, struct error *err) {
     static const struct setting suits[] = {
         {"log.connection.close", "false", 0},
         {"socket.keepalive.enable", "true", 0},
@@ -180,11 +189,20 @@ static rd_kafka_conf_t *conf_new(const struct config *cfg, const struct setting 
     };
     const struct setting name = {"client.id", cfg->kafka.client_id, 0};
     rd_kafka_conf_t *conf = rd_kafka_conf_new();
-    if (apply(conf, suits, sizeof suits / sizeof *suits, err) && apply_properties(conf, cfg, err) &&
-        apply(conf, &name, 1, err) && apply(conf, own, own_count, err))
+    if (apply(conf, suits, sizeof suits / sizeof *suits, err) && apply(conf, also, also_count, err) &&
+        apply_properties(conf, cfg, err) && apply(conf, &name, 1, err) && apply(conf, own, own_count, err))
         return conf;
     rd_kafka_conf_destroy(conf);
     return NULL;
+}
+
+static rd_kafka_conf_t *conf_new(const struct config *cfg, const struct setting *own, size_t own_count,
+                                 struct error *err) {
+    return conf_with(cfg, NULL, 0, own, own_count, err);
+}
+
+static int64_t share(int64_t whole, int64_t workers, int64_t least) {
+    return whole / workers > least ? whole / workers : least;
 }
 
 static rd_kafka_conf_t *consumer_conf(const struct config *cfg, struct error *err) {
@@ -202,7 +220,12 @@ static rd_kafka_conf_t *consumer_conf(const struct config *cfg, struct error *er
         {"enable.partition.eof", "true", 0},
         {"fetch.wait.max.ms", NULL, cfg->kafka.fetch_wait_max_ms},
     };
-    return conf_new(cfg, own, sizeof own / sizeof *own, err);
+    const struct setting bounds[] = {
+        {"queued.min.messages", NULL, share(QUEUED_EVENTS, cfg->workers, LEAST_QUEUED_EVENTS)},
+        {"queued.max.messages.kbytes", NULL, share(QUEUED_KIB, cfg->workers, LEAST_QUEUED_KIB)},
+        {"fetch.max.bytes", NULL, FETCH_MAX},
+    };
+    return conf_with(cfg, bounds, sizeof bounds / sizeof *bounds, own, sizeof own / sizeof *own, err);
 }
 
 static rd_kafka_conf_t *producer_conf(const struct config *cfg, struct error *err) {
