@@ -36,6 +36,11 @@ struct settler *settler_start(const struct config *cfg, const struct messages *m
 void settler_put(struct settler *s, struct batch *b);
 /* The batch in the slot, NULL when empty; still the settler's. */
 const struct batch *settler_busy_with(const struct settler *s);
+/* Whether a batch is in its hands; one that is done and waits to be taken isn't. */
+bool settler_is_working(struct settler *s);
+/* Has `wake` called whenever a batch is done, by the settler's thread. NULL: not any more, once this
+ * returned. */
+void settler_on_done(struct settler *s, void (*wake)(void *ctx), void *ctx);
 /* Waits up to `wait_ms` for the batch to be done; then empties the slot, fills
  * `result` and (for SETTLER_REFUSED) `err`, and returns it. NULL: not yet, or nothing there. */
 struct batch *settler_take(struct settler *s, int64_t wait_ms, enum settler_result *result,

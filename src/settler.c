@@ -24,6 +24,8 @@ struct settler {
     enum settler_result result;
     struct error refused;
     bool quit;
+    void (*wake)(void *ctx); /* NULL: nobody waits elsewhere */
+    void *wake_ctx;
     /* any thread */
     atomic_bool abandoned;
     atomic_int closed_before;
@@ -115,7 +117,9 @@ static void work_on(struct settler *s, struct batch *b) {
     s->result = result;
     s->refused = err;
     s->state = SLOT_RETURNED;
-    pthread_cond_broadcast(&s->changed);
+    pthread_cond_signal(&s->changed); /* one of the two threads waits here at most */
+    if (s->wake)
+        s->wake(s->wake_ctx);
     pthread_mutex_unlock(&s->lock);
 }
 
@@ -173,12 +177,26 @@ void settler_put(struct settler *s, struct batch *b) {
     pthread_mutex_lock(&s->lock);
     s->batch = b;
     s->state = SLOT_FULL;
-    pthread_cond_broadcast(&s->changed);
+    pthread_cond_signal(&s->changed);
     pthread_mutex_unlock(&s->lock);
 }
 
 const struct batch *settler_busy_with(const struct settler *s) {
     return s->batch; /* written by the worker alone */
+}
+
+bool settler_is_working(struct settler *s) {
+    pthread_mutex_lock(&s->lock);
+    bool working = s->state == SLOT_FULL || s->state == SLOT_WORKING;
+    pthread_mutex_unlock(&s->lock);
+    return working;
+}
+
+void settler_on_done(struct settler *s, void (*wake)(void *ctx), void *ctx) {
+    pthread_mutex_lock(&s->lock);
+    s->wake = wake;
+    s->wake_ctx = ctx;
+    pthread_mutex_unlock(&s->lock);
 }
 
 struct batch *settler_take(struct settler *s, int64_t wait_ms, enum settler_result *result,

@@ -8,12 +8,12 @@
 #include <time.h>
 
 #include "fault.h"
+#include "fill.h"
 #include "ledger.h"
 #include "log.h"
 #include "worker_internal.h"
 
-#define IDLE_POLL_MS 100
-#define BUSY_POLL_MS 5           /* while a batch is in flight: its offsets are to be stored soon */
+#define CLAIM_POLL_MS 5          /* while partitions are to be claimed */
 #define REVOKE_DEADLINE_MS 10000 /* others wait for the partitions meanwhile */
 #define CLOSE_DEADLINE_MS 5000
 #define WATCH_TIMEOUT_MS 1000
@@ -230,11 +230,17 @@ static void put_off_watch(struct worker *w) {
     w->next_watch_ms = clock_monotonic_ms() + w->cfg->retry.report_interval_ms;
 }
 
+/* Records came: once for many of them, a look at the clock has its price. */
+static void note_heard(struct worker *w) {
+    if (w->heard)
+        put_off_watch(w);
+    w->heard = false;
+}
+
 static rd_kafka_message_t *poll_consumer(struct worker *w, int timeout_ms) {
     fault_at("worker.poll");
     rd_kafka_message_t *m = rd_kafka_consumer_poll(w->consumer, timeout_ms);
-    if (m && m->err == RD_KAFKA_RESP_ERR_NO_ERROR)
-        put_off_watch(w);
+    w->heard = w->heard || (m && m->err == RD_KAFKA_RESP_ERR_NO_ERROR);
     return m;
 }
 
@@ -283,6 +289,7 @@ void worker_keep_alive(struct worker *w, int64_t ms) {
         rd_kafka_message_t *m = poll_consumer(w, left <= 0 ? 0 : left < 50 ? (int)left : 50);
         if (m)
             carry(w, m); /* under way when it was paused */
+        note_heard(w);
     } while (clock_monotonic_ms() < until && !worker_out_of_time(w));
 }
 
@@ -341,50 +348,74 @@ static void take_message(struct worker *w, struct batch *b, rd_kafka_message_t *
         atomic_fetch_add(&w->shared.stats->misplaced_key, 1);
 }
 
-/* Reads a batch: until it's full, or a while after its first record. NULL when
- * there was nothing, or the assignment was lost meanwhile. */
-static struct batch *fill(struct worker *w) {
+static bool is_full(const struct worker *w, const struct batch *b) {
+    return (int64_t)b->count >= w->cfg->batch.max_events || (int64_t)b->bytes >= w->cfg->batch.max_bytes;
+}
+
+/* How long to wait for the batch's next record. */
+static int wait_for_next(struct worker *w, const struct batch *b, int64_t since_ms) {
+    bool working = settler_is_working(w->settler);
+    const struct fill f = {
+        .any = b->count > 0,
+        .stopping = atomic_load(&w->stopping),
+        .settling = working,
+        .settled = !working && settler_busy_with(w->settler),
+        .for_ms = clock_monotonic_ms() - since_ms,
+        .linger_ms = w->cfg->batch.linger_ms,
+    };
+    return fill_wait_ms(&f);
+}
+
+/* Takes records until the batch is full, or full enough when there is none at hand. False: a rebalance
+ * ran inside the poll, or the group was left. */
+static bool take_records(struct worker *w, struct batch *b) {
     const struct event_limits limits = {
         .max_bytes = (size_t)w->cfg->event.max_bytes,
         .max_future_ms = w->cfg->event.max_future_ms,
         .max_past_months = (int)w->cfg->event.max_past_months,
         .closed_before = settler_closed_before(w->settler),
     };
-    struct batch *b = batch_take(&w->batches, w->assignment);
-    int64_t until = 0;
+    int64_t since = clock_monotonic_ms();
     size_t taken = 0;
-    while ((int64_t)b->count < w->cfg->batch.max_events && (int64_t)b->bytes < w->cfg->batch.max_bytes) {
-        int64_t wait = until                           ? until - clock_monotonic_ms()
-                       : settler_busy_with(w->settler) ? BUSY_POLL_MS
-                                                       : IDLE_POLL_MS;
-        rd_kafka_message_t *m = next_message(w, &taken, wait > 0 ? (int)wait : 0);
+    int wait = 0;
+    do {
+        bool first = b->count == 0;
+        rd_kafka_message_t *m = next_message(w, &taken, wait);
         bool some = m != NULL;
         if (m && w->assignment == b->assignment)
             take_message(w, b, m, &limits);
         else if (m)
             rd_kafka_message_destroy(m);
-        if (w->assignment != b->assignment) { /* a rebalance ran inside the poll, or the group was left */
-            batch_free(b);
-            return NULL;
-        }
-        if (!until && b->count)
-            until = clock_monotonic_ms() + w->cfg->batch.linger_ms;
-        if (!some && (wait <= 0 || !until))
+        if (w->assignment != b->assignment)
+            return false;
+        if (first && b->count)
+            since = clock_monotonic_ms();
+        wait = some ? 0 : wait_for_next(w, b, since);
+        if (!some && !wait)
             break;
-    }
+    } while (!is_full(w, b));
     /* carried messages that didn't fit stay, in order */
     if (taken) {
         memmove(w->carried, w->carried + taken, (w->carried_count - taken) * sizeof *w->carried);
         w->carried_count -= taken;
     }
-    if (b->span_count)
+    return true;
+}
+
+/* Reads a batch. NULL when there was nothing, or the assignment was lost meanwhile. */
+static struct batch *fill(struct worker *w) {
+    struct batch *b = batch_take(&w->batches, w->assignment);
+    bool ours = take_records(w, b);
+    note_heard(w);
+    if (ours && b->span_count)
         return b;
     batch_free(b);
     return NULL;
 }
 
 static void poll_unassigned(struct worker *w) {
-    rd_kafka_message_t *m = poll_consumer(w, w->to_open ? BUSY_POLL_MS : IDLE_POLL_MS);
+    rd_kafka_message_t *m = poll_consumer(w, w->to_open ? CLAIM_POLL_MS : FILL_IDLE_MS);
+    note_heard(w);
     if (!m)
         return;
     if (m->err != RD_KAFKA_RESP_ERR_NO_ERROR)
@@ -413,9 +444,22 @@ static void work(struct worker *w) {
     pipeline_drain(w);
 }
 
+/* The settler may be at work for longer than the consumer is there. */
+static void forget_queue(struct worker *w) {
+    settler_on_done(w->settler, NULL, NULL);
+    if (w->polled)
+        rd_kafka_queue_destroy(w->polled);
+    w->polled = NULL;
+}
+
+static void end_poll(void *polled) {
+    rd_kafka_queue_yield(polled);
+}
+
 static void close_consumer(struct worker *w) {
     fault_at("worker.shutdown");
     give_up_assignment(w, true);
+    forget_queue(w);
     int64_t left = atomic_load(&w->close_deadline_ms) - clock_monotonic_ms();
     if (w->consumer)
         kafka_consumer_close(w->consumer, left < CLOSE_DEADLINE_MS ? left : CLOSE_DEADLINE_MS);
@@ -437,6 +481,8 @@ static void *worker_main(void *arg) {
 }
 
 static void worker_free(struct worker *w) {
+    if (w->settler)
+        forget_queue(w);
     settler_stop(w->settler);
     if (w->consumer)
         rd_kafka_destroy(w->consumer);
@@ -465,6 +511,8 @@ static bool worker_make(struct worker *w, struct error *err) {
     w->consumer = kafka_consumer_new(w->cfg, on_rebalance, w, err);
     if (!w->consumer)
         return false;
+    w->polled = rd_kafka_queue_get_consumer(w->consumer);
+    settler_on_done(w->settler, end_poll, w->polled);
     worker_rejoin(w);
     int rc = pthread_create(&w->thread, NULL, worker_main, w);
     return rc == 0 ||

@@ -31,6 +31,7 @@ struct worker {
     int number;
     pthread_t thread;
     rd_kafka_t *consumer;
+    rd_kafka_queue_t *polled; /* what polling it waits at; NULL: not open */
     struct redis *redis;
     struct db *db; /* REPEATABLE READ: look-ups, warming, claims */
     struct decider *decider;
@@ -47,6 +48,7 @@ struct worker {
     struct batch
         *hand; /* the batch being decided, for voiding decisions when the one in flight is decided again */
     int64_t next_report_ms;
+    bool heard;                     /* a record came since the silence was last put off */
     int64_t next_watch_ms;          /* when the silence is looked into */
     bool kafka_away, kafka_refuses; /* what was found then */
 };
