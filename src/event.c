@@ -6,9 +6,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "event_fields.h"
 #include "json_arena.h"
 #include "period.h"
 
+#define USAGE_TYPE "DATA_USAGE"
 #define DEPTH_MAX 32 /* jansson recurses; its own limit is 2048 */
 
 /* What a DATETIME surely holds, and a day less at both ends, where the zone's
@@ -136,30 +138,25 @@ static json_t *load(const struct reading *r, const void *value, size_t len) {
     return root;
 }
 
-static bool read_id(const struct reading *r, const json_t *root) {
-    const json_t *id = json_object_get(root, "eventId");
-    size_t len = json_string_length(id);
-    if (len < 1 || len > EVENT_ID_MAX)
+static bool read_id(const struct reading *r, const struct field *id) {
+    if (id->kind != FIELD_TEXT || id->len < 1 || id->len > EVENT_ID_MAX)
         return invalid(r, "eventId", "must be text of 1 to 191 characters");
-    const char *s = json_string_value(id);
-    for (size_t i = 0; i < len; i++) {
-        if (s[i] <= ' ' || s[i] > '~')
+    for (size_t i = 0; i < id->len; i++) {
+        if (id->text[i] <= ' ' || id->text[i] > '~')
             return invalid(r, "eventId", "must be printable ASCII without spaces");
     }
-    r->out->id = arena_text(r->texts, s, len);
+    r->out->id = arena_text(r->texts, id->text, id->len);
     return true;
 }
 
-static bool read_time(const struct reading *r, const json_t *root) {
-    const json_t *time = json_object_get(root, "timestamp");
-    if (!time || json_is_null(time)) {
+static bool read_time(const struct reading *r, const struct field *time) {
+    if (time->kind == FIELD_ABSENT || time->kind == FIELD_NULL) {
         if (r->record_ts_ms < 0)
             return invalid(r, "timestamp", "absent, and the record has none either");
         r->out->time_ms = r->record_ts_ms;
         return true;
     }
-    if (!json_is_string(time) ||
-        !period_parse(json_string_value(time), json_string_length(time), &r->out->time_ms))
+    if (time->kind != FIELD_TEXT || !period_parse(time->text, time->len, &r->out->time_ms))
         return invalid(r, "timestamp",
                        "must be a date and time as YYYY-MM-DDTHH:MM[:SS[.f]][Z|+HH:MM|-HH:MM]");
     return true;
@@ -192,27 +189,24 @@ bool event_amount_parse(const char *s, size_t len, int64_t min, int64_t *out) {
     return true;
 }
 
-/* `path` is the member's name after "payload.". */
-static bool read_amount(const struct reading *r, const json_t *payload, const char *path, int64_t *out) {
-    const json_t *amount = json_object_get(payload, path + sizeof "payload." - 1);
+static bool read_amount(const struct reading *r, const struct field *amount, const char *path, int64_t *out) {
     bool ok = false;
-    if (json_is_string(amount)) {
-        ok = event_amount_parse(json_string_value(amount), json_string_length(amount), 1, out);
-    } else if (json_is_integer(amount)) {
-        *out = json_integer_value(amount);
+    if (amount->kind == FIELD_TEXT) {
+        ok = event_amount_parse(amount->text, amount->len, 1, out);
+    } else if (amount->kind == FIELD_INTEGER) {
+        *out = amount->number;
         ok = *out >= 1 && *out <= EVENT_AMOUNT_MAX;
     }
     return ok || invalid(r, path, "must be a whole number from 1 to 9007199254740991");
 }
 
-static bool read_app(const struct reading *r, const json_t *payload) {
-    const json_t *app = json_object_get(payload, "appId");
-    if (!app || json_is_null(app))
+static bool read_app(const struct reading *r, const struct field *app) {
+    if (app->kind == FIELD_ABSENT || app->kind == FIELD_NULL)
         return true;
-    if (!json_is_string(app))
+    if (app->kind != FIELD_TEXT)
         return invalid(r, "payload.appId", "must be text or null");
-    const char *s = json_string_value(app);
-    size_t len = event_trim(&s, json_string_length(app));
+    const char *s = app->text;
+    size_t len = event_trim(&s, app->len);
     if (len > EVENT_APP_MAX)
         return invalid(r, "payload.appId", "must be at most 100 bytes");
     r->out->has_app = len > 0;
@@ -221,13 +215,12 @@ static bool read_app(const struct reading *r, const json_t *payload) {
     return true;
 }
 
-static bool read_payload(const struct reading *r, const json_t *root) {
-    const json_t *payload = json_object_get(root, "payload");
-    if (!json_is_object(payload))
+static bool read_payload(const struct reading *r, const struct event_fields *f) {
+    if (f->payload.kind != FIELD_OBJECT)
         return invalid(r, "payload", "must be an object");
-    return read_amount(r, payload, "payload.familyId", &r->out->family_id) &&
-           read_amount(r, payload, "payload.customerId", &r->out->customer_id) &&
-           read_amount(r, payload, "payload.bytesUsed", &r->out->bytes_used) && read_app(r, payload);
+    return read_amount(r, &f->family, "payload.familyId", &r->out->family_id) &&
+           read_amount(r, &f->customer, "payload.customerId", &r->out->customer_id) &&
+           read_amount(r, &f->bytes, "payload.bytesUsed", &r->out->bytes_used) && read_app(r, &f->app);
 }
 
 static int month_number(int32_t month) {
@@ -256,19 +249,32 @@ static bool check_time(const struct reading *r) {
     return true;
 }
 
-static enum event_kind read_event(const struct reading *r, const json_t *root) {
-    const json_t *type = json_object_get(root, "eventType");
-    if (!json_is_string(type)) {
+static enum event_kind read_event(const struct reading *r, const struct event_fields *f) {
+    if (f->type.kind != FIELD_TEXT) {
         invalid(r, "eventType", "must be text");
         return EVENT_REJECTED;
     }
-    if (strcmp(json_string_value(type), "DATA_USAGE") != 0)
+    if (f->type.len != strlen(USAGE_TYPE) || memcmp(f->type.text, USAGE_TYPE, f->type.len) != 0)
         return EVENT_IGNORED;
-    if (!read_id(r, root) || !read_time(r, root) || !read_payload(r, root))
+    if (!read_id(r, &f->id) || !read_time(r, &f->time) || !read_payload(r, f))
         return EVENT_REJECTED;
     r->out->month = period_month(r->out->time_ms);
     r->out->hhmm = (int16_t)period_hhmm(r->out->time_ms);
     return check_time(r) ? EVENT_USAGE : EVENT_REJECTED;
+}
+
+static enum event_kind read_unusual(const struct reading *r, struct arena *json, const void *value,
+                                    size_t len) {
+    struct event_fields fields;
+    enum event_kind kind = EVENT_REJECTED;
+    json_arena_begin(json);
+    json_t *root = load(r, value, len);
+    if (root) {
+        event_fields_take(root, &fields);
+        kind = read_event(r, &fields);
+    }
+    json_arena_end(root);
+    return kind;
 }
 
 enum event_kind event_parse(const void *value, size_t len, int64_t record_ts_ms,
@@ -282,9 +288,7 @@ enum event_kind event_parse(const void *value, size_t len, int64_t record_ts_ms,
         reject(&r, REJECT_EVENT_TOO_LARGE, "%zu bytes, over %zu", len, limits->max_bytes);
         return EVENT_REJECTED;
     }
-    json_arena_begin(&memory->json);
-    json_t *root = load(&r, value, len);
-    enum event_kind kind = root ? read_event(&r, root) : EVENT_REJECTED;
-    json_arena_end(root);
-    return kind;
+    struct event_fields fields;
+    return event_fields_scan(value, len, &fields) ? read_event(&r, &fields)
+                                                  : read_unusual(&r, &memory->json, value, len);
 }
