@@ -147,7 +147,7 @@ static const struct config_key keys[] = {
 
     INT("batch.max_events", batch.max_events, "1000", 1, 10000, 1, "most events settled in one transaction"),
     INT("batch.max_bytes", batch.max_bytes, "4194304", 1024, 67108864, 1, "most bytes of record values in one batch"),
-    INT("batch.linger_ms", batch.linger_ms, "5", 0, 1000, 1, "how long a lone event waits for company"),
+    INT("batch.linger_ms", batch.linger_ms, "2", 0, 1000, 1, "how long a lone event waits for company"),
 
     INT("event.max_bytes", event.max_bytes, "65536", 1024, 900000, 1,
         "a larger record is rejected; under a topic's usual 1 MB by the room its key and headers need in the DLT"),
