@@ -68,7 +68,7 @@ fi
 # What is settled from here on was validated after the last disturbance.
 calm=$(sql 'SELECT UTC_TIMESTAMP(3)')
 simulate calm --families $families --broken 0 --rate 5000 --count 5000 --seed "$((seed + 1))"
-await 'all is settled' 20 caught_up
+await 'all is settled' 120 caught_up
 kill -s TERM "$daemon"
 ended 'the daemon' "$daemon" 0
 came_back=$(figure "$work/tallyd.log" stopped came_back)

@@ -30,7 +30,7 @@ kill -s KILL "$first"
 wait "$first" 2>/dev/null || :
 killed_at=$(ledger_end)
 ended 'simulate' "$events" 0
-await 'all is settled' 20 caught_up
+await 'all is settled' 120 caught_up
 kill -s TERM "$second"
 ended 'the second daemon' "$second" 0
 settled_all events
