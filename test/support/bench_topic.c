@@ -117,7 +117,7 @@ rd_kafka_message_t *bench_topic_next(struct bench_topic *t, struct error *err) {
 }
 
 bool bench_batch_full(const struct config *cfg, const struct batch *b) {
-    return (int64_t)b->count >= cfg->batch.max_records || (int64_t)b->bytes >= cfg->batch.max_bytes;
+    return (int64_t)b->count >= cfg->batch.max_events || (int64_t)b->bytes >= cfg->batch.max_bytes;
 }
 
 static struct batch *add_batch(struct bench_slice *s, struct assignment *a) {
