@@ -14,7 +14,7 @@ static size_t block_count(const struct arena *a) {
     struct arena probe = *a;
     size_t n = 0;
     for (; probe.newest; n++)
-        memcpy(&probe.newest, probe.newest, sizeof probe.newest); /* its first member: the one before */
+        probe.newest = *(struct arena_block **)(void *)probe.newest; /* its first member: the one before */
     return n;
 }
 
