@@ -452,6 +452,8 @@ static void forget_queue(struct worker *w) {
     w->polled = NULL;
 }
 
+/* Ends the poll that waits, or the next one: whoever polled without time looks at the settler before waiting.
+ */
 static void end_poll(void *polled) {
     rd_kafka_queue_yield(polled);
 }

@@ -699,6 +699,31 @@ static bool check_group(void) {
     return topic_delete(topic) && ok;
 }
 
+/* A wake-up from elsewhere ends a poll, also one that only begins: how a worker learns that a batch is
+ * settled. */
+static bool check_wake(void) {
+    long long took = -1;
+    const char *topic = topic_name("wake");
+    bool ok = topic_create(topic, 1, PAIRS("retention.ms", "-1"));
+    rd_kafka_t *rk = ok ? member(topic, topic, "earliest") : NULL;
+    if (rk != NULL && await_assignment(rk, 1, NULL, 0) >= 0) {
+        rd_kafka_queue_t *queue = rd_kafka_queue_get_consumer(rk);
+        rd_kafka_queue_yield(queue);
+        long long start = now_ms(CLOCK_MONOTONIC);
+        rd_kafka_message_t *m = rd_kafka_consumer_poll(rk, WAIT_MS);
+        took = now_ms(CLOCK_MONOTONIC) - start;
+        ok = HOLD(m == NULL) && HOLD(took < WAIT_MS / 2);
+        if (m != NULL)
+            rd_kafka_message_destroy(m);
+        rd_kafka_queue_destroy(queue);
+    }
+    if (rk != NULL)
+        consumer_end(rk);
+    ok = ok && HOLD(took >= 0);
+    see("a poll of %d ms ended after %lld", WAIT_MS, took);
+    return topic_delete(topic) && ok;
+}
+
 static bool store_offset(rd_kafka_t *rk, const char *topic, int64_t offset) {
     rd_kafka_topic_partition_list_t *list = rd_kafka_topic_partition_list_new(1);
     rd_kafka_topic_partition_list_add(list, topic, 0)->offset = offset;
@@ -1020,6 +1045,7 @@ static const struct {
     {"record timestamps", check_timestamps},
     {"headers", check_headers},
     {"group of two", check_group},
+    {"poll ended from elsewhere", check_wake},
     {"stored offsets committed", check_commit},
     {"watermarks, offsets by time", check_lookup},
     {"topic admin", check_admin},
