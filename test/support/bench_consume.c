@@ -6,6 +6,7 @@
 struct consuming {
     struct bench_topic topic;
     struct assignment *assignment;
+    struct batch_pool pool;
     struct batch *batch;
     struct bench_meter meter;
     int64_t events;
@@ -16,7 +17,7 @@ static void take(struct consuming *c, rd_kafka_message_t *m, const struct event_
     c->events++;
     if (bench_batch_full(c->topic.cfg, c->batch)) {
         batch_free(c->batch);
-        c->batch = batch_new(c->assignment);
+        c->batch = batch_take(&c->pool, c->assignment);
     }
 }
 
@@ -46,10 +47,11 @@ json_t *bench_consume(struct config *cfg, const struct bench_options *o, struct 
     bench_own_group(cfg);
     if (bench_topic_open(&c.topic, cfg, err)) {
         c.assignment = bench_topic_assignment(&c.topic);
-        c.batch = batch_new(c.assignment);
+        c.batch = batch_take(&c.pool, c.assignment);
         if (consume(&c, o, err))
             result = bench_meter_json(&c.meter, c.events);
         batch_free(c.batch);
+        batch_pool_free(&c.pool);
         assignment_unref(c.assignment);
     }
     bench_topic_close(&c.topic);

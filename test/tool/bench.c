@@ -27,6 +27,7 @@
 #include "buf.h"
 #include "draw.h"
 #include "kafka.h"
+#include "json_arena.h"
 #include "log.h"
 #include "period.h"
 #include "population.h"
@@ -160,8 +161,7 @@ static int run(const struct verb *v, const struct bench_options *o) {
 int main(int argc, char **argv) {
     struct bench_options o = {.families = 1000, .pause_ms = 50, .seed = draw_number()};
     signal(SIGPIPE, SIG_IGN);
-    json_set_alloc_funcs(mem_alloc, free); /* as the daemon has it: events are parsed here too */
-    json_object_seed(0);                   /* before threads */
+    json_arena_install(); /* as the daemon has it: events are parsed here too */
     log_init(STDERR_FILENO, LOG_ERROR);
     for (size_t i = 0; argc > 1 && i < sizeof verbs / sizeof *verbs; i++) {
         if (strcmp(argv[1], verbs[i].name) != 0)
