@@ -8,7 +8,8 @@
 #include <stddef.h>
 
 struct seen {
-    void *root; /* search tree of owned strings */
+    char **slots; /* owned, as the texts are; NULL: free */
+    size_t size;  /* a power of two, or 0 */
     size_t count, limit;
 };
 

@@ -1,28 +1,54 @@
 /* SPDX-License-Identifier: MIT */
 #include "seen.h"
 
-#include <search.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "buf.h"
 
-static int by_text(const void *a, const void *b) {
-    return strcmp(a, b);
-}
+#define SLOTS_AT_FIRST 64
 
 void seen_init(struct seen *s, size_t limit) {
     *s = (struct seen){.limit = limit};
 }
 
 void seen_clear(struct seen *s) {
-    tdestroy(s->root, free);
-    s->root = NULL;
-    s->count = 0;
+    for (size_t i = 0; i < s->size; i++)
+        free(s->slots[i]);
+    free(s->slots);
+    seen_init(s, s->limit);
+}
+
+static uint64_t hash(const char *text) {
+    uint64_t h = UINT64_C(14695981039346656037); /* FNV-1a */
+    for (; *text; text++)
+        h = (h ^ (unsigned char)*text) * UINT64_C(1099511628211);
+    return h ^ h >> 32;
+}
+
+/* The slot that holds the text, or the free one where it would go: at least half of them are free. */
+static char **find(char **slots, size_t size, const char *text) {
+    size_t i = hash(text) & (size - 1);
+    while (slots[i] && strcmp(slots[i], text) != 0)
+        i = (i + 1) & (size - 1);
+    return &slots[i];
 }
 
 bool seen_has(const struct seen *s, const char *text) {
-    return tfind(text, &s->root, by_text) != NULL;
+    return s->size && *find(s->slots, s->size, text);
+}
+
+static void grow(struct seen *s) {
+    size_t size = s->size ? s->size * 2 : SLOTS_AT_FIRST;
+    char **slots = mem_zero(size, sizeof *slots);
+    for (size_t i = 0; i < s->size; i++) {
+        if (s->slots[i])
+            *find(slots, size, s->slots[i]) = s->slots[i];
+    }
+    free(s->slots);
+    s->slots = slots;
+    s->size = size;
 }
 
 void seen_add(struct seen *s, const char *text) {
@@ -30,10 +56,8 @@ void seen_add(struct seen *s, const char *text) {
         return;
     if (s->count >= s->limit)
         seen_clear(s);
-    char *copy = mem_strdup(text);
-    if (!tsearch(copy, &s->root, by_text)) {
-        free(copy);
-        return;
-    }
+    if (2 * (s->count + 1) > s->size)
+        grow(s);
+    *find(s->slots, s->size, text) = mem_strdup(text);
     s->count++;
 }
