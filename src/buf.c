@@ -48,45 +48,32 @@ void buf_reset(struct buf *b) {
         b->data[0] = '\0';
 }
 
-char *buf_room(struct buf *b, size_t more) {
-    size_t need = b->len + more + 1;
-    if (need > b->cap) {
-        size_t cap = b->cap ? b->cap : 256;
-        while (cap < need)
-            cap *= 2;
-        b->data = mem_realloc(b->data, cap);
-        b->cap = cap;
-    }
+char *buf_grow(struct buf *b, size_t more) {
+    size_t need = b->len + more + 1, cap = b->cap ? b->cap : 256;
+    while (cap < need)
+        cap *= 2;
+    b->data = mem_realloc(b->data, cap);
+    b->cap = cap;
     return b->data + b->len;
 }
 
-void buf_end(struct buf *b, size_t written) {
-    b->len += written;
-    b->data[b->len] = '\0';
-}
-
-void buf_append(struct buf *b, const void *data, size_t len) {
-    char *to = buf_room(b, len);
-    if (len)
-        memcpy(to, data, len);
-    buf_end(b, len);
-}
-
-void buf_str(struct buf *b, const char *s) {
-    buf_append(b, s, strlen(s));
-}
-
-void buf_char(struct buf *b, char c) {
-    buf_append(b, &c, 1);
-}
-
 void buf_i64(struct buf *b, int64_t v) {
+    static const char pairs[] =
+        "00010203040506070809101112131415161718192021222324252627282930313233343536373839"
+        "40414243444546474849505152535455565758596061626364656667686970717273747576777879"
+        "8081828384858687888990919293949596979899";
     char digits[24], *p = digits + sizeof digits;
     uint64_t u = v < 0 ? 0 - (uint64_t)v : (uint64_t)v;
-    do {
-        *--p = (char)('0' + u % 10);
-        u /= 10;
-    } while (u);
+    for (; u >= 100; u /= 100) {
+        p -= 2;
+        memcpy(p, pairs + u % 100 * 2, 2);
+    }
+    if (u >= 10) {
+        p -= 2;
+        memcpy(p, pairs + u * 2, 2);
+    } else {
+        *--p = (char)('0' + u);
+    }
     if (v < 0)
         *--p = '-';
     buf_append(b, p, (size_t)(digits + sizeof digits - p));
