@@ -108,12 +108,14 @@ static bool run_void_groups(struct worker *w, struct batch *b) {
     return ok;
 }
 
-/* The dirty and suspect groups' live ids are looked up before any of them is rejected. */
-static bool look_up_groups(struct worker *w, struct batch *b) {
+/* The dirty and suspect groups' live ids are looked up before any of them is rejected; `again`: those too
+ * that were looked up already. */
+static bool look_up_groups(struct worker *w, struct batch *b, bool again) {
     size_t *indexes = mem_alloc(b->count * sizeof *indexes), n = 0;
     for (size_t i = 0; i < b->count; i++) {
         const struct batch_event *e = &b->events[i];
-        if (batch_event_live(e) && (b->groups[e->group].dirty || b->groups[e->group].suspect))
+        if (batch_event_live(e) && (again || !e->looked_up) &&
+            (b->groups[e->group].dirty || b->groups[e->group].suspect))
             indexes[n++] = i;
     }
     bool ok = look_up(w, b, indexes, n);
@@ -152,7 +154,7 @@ static bool ids_in_flight(const struct batch *b, const struct batch *flight) {
 /* Ends events that MySQL has no place for without making the others wait. */
 static bool weed_out(struct worker *w, struct batch *b) {
     struct error err = {0};
-    if (!look_up_groups(w, b))
+    if (!look_up_groups(w, b, true))
         return false;
     while (!warmer_weed_out(w->warmer, b, &err)) {
         if (!wait_for_store(w, b, &err))
@@ -161,10 +163,11 @@ static bool weed_out(struct worker *w, struct batch *b) {
     return true;
 }
 
-static bool warm_dirty(struct worker *w, struct batch *b) {
+/* What was weeded just now was looked up as well, but for the twins that took a rejected event's place. */
+static bool warm_dirty(struct worker *w, struct batch *b, bool weeded) {
     struct error err = {0};
     int64_t before = warmer_warmed(w->warmer);
-    bool ok = look_up_groups(w, b);
+    bool ok = look_up_groups(w, b, !weeded);
     while (ok && !warmer_warm(w->warmer, b, now_seconds(), &err))
         ok = wait_for_store(w, b, &err);
     atomic_fetch_add(&w->shared.stats->warmed, warmer_warmed(w->warmer) - before);
@@ -210,7 +213,8 @@ static bool decide(struct worker *w, struct batch *b, bool flight) {
             if (!wait_for_flight(w, b))
                 return false;
         }
-        if (!flight || any_suspect(b)) {
+        bool weed = !flight || any_suspect(b);
+        if (weed) {
             if (!weed_out(w, b))
                 return false;
             if (!batch_any_dirty(b))
@@ -220,7 +224,7 @@ static bool decide(struct worker *w, struct batch *b, bool flight) {
             return false;
         if (flight) /* also what became dirty since it came back */
             void_in_hand(w, b, false);
-        if (!warm_dirty(w, b))
+        if (!warm_dirty(w, b, weed))
             return false;
         size_t left = count_live(b);
         if (left < open) { /* events ended: no round in vain */
