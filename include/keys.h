@@ -20,6 +20,8 @@ void key_dedup(struct buf *out, const char *event_id);
 
 /* "MANUAL", "WARNING_50", … */
 void decision_status_name(struct buf *out, const struct decision *d);
+/* The status of a decision that isn't allowed. */
+const char *decision_block_name(const struct decision *d);
 /* The alert a decision calls for: "THRESHOLD:50", "APP_BLOCK:com.game", …; false when it calls for none. */
 bool decision_alert_name(struct buf *out, const struct decision *d, const struct usage_event *u);
 

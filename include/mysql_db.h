@@ -22,6 +22,9 @@ struct db; /* opaque; owned by whoever opened it */
 struct db *db_new(const struct config *cfg, enum db_isolation isolation);
 void db_free(struct db *db);
 
+/* Makes every statement go as text, whatever the server can take. */
+void db_text_only(struct db *db);
+
 /* Connected and usable: connects when there is no connection or it failed, and
  * asks the server whether it's still there after a silence. Sets strict mode,
  * UTC, utf8mb4, lock and silence time-outs (DESIGN §4). */
@@ -64,6 +67,8 @@ void db_rollback(struct db *db);
 /* Appends text as a quoted and escaped literal. The handle must be connected. */
 void db_quote(struct db *db, struct buf *sql, const char *text, size_t len);
 
+/* A row of that key is there already. */
+bool db_error_is_duplicate(const struct error *err);
 /* Deadlock or lock wait: the transaction as a whole may simply be tried again. */
 bool db_error_is_lock(const struct error *err);
 /* The latter: somebody holds rows for longer than a statement waits. */

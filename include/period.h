@@ -43,6 +43,11 @@ bool period_parse(const char *text, size_t len, int64_t *t_ms) __attribute__((wa
 void period_format_local(int64_t t_ms, char out[PERIOD_LOCAL_SIZE]);
 /* An instant as UTC for a DATETIME(3) column. */
 void period_format_utc(int64_t t_ms, char out[PERIOD_UTC_SIZE]);
+/* An instant as UTC in its parts. */
+struct period_utc {
+    int year, month, day, hour, minute, second, ms;
+};
+struct period_utc period_utc(int64_t t_ms);
 /* The reverse of period_format_utc; the fraction may be absent or longer (cut). */
 bool period_parse_utc(const char *text, int64_t *t_ms) __attribute__((warn_unused_result));
 /* A month's first day for a DATE column. */

@@ -13,6 +13,7 @@
 #include "dlt.h"
 #include "error.h"
 #include "mysql_db.h"
+#include "mysql_insert.h"
 #include "notification.h"
 #include "outbox.h"
 #include "seen.h"
@@ -33,8 +34,10 @@ struct settle {
     struct dlt *dlt;                 /* borrowed */
     int64_t lease_owner;             /* this start of the process: rows are born leased to it */
     struct seen told;                /* alerts seen in alert_state; cleared on assignment */
+    struct buf to_remember;          /* names of those that will be once the attempt is committed */
     int32_t closed_before;           /* usage_floor, as last read */
     bool maybe_committed;            /* the last COMMIT wasn't acknowledged */
+    struct insert insert;            /* rows of the statement at hand */
     struct outbox_list born;         /* rows of the last commit, in event order; the caller takes them */
 };
 
@@ -46,12 +49,12 @@ enum settle_result settle_batch(struct settle *s, struct batch *b, struct error 
 
 /* An alert that a decision calls for, with the event that calls first. Used by
  * settle.c and settle_alerts.c only. */
-bool settle_alerts(struct settle *s, const struct batch *b, const char *now, int64_t now_ms,
-                   struct error *err) __attribute__((warn_unused_result));
+bool settle_alerts(struct settle *s, const struct batch *b, int64_t now_ms, struct error *err)
+    __attribute__((warn_unused_result));
 /* After a COMMIT whose reply was lost went through: finds the outbox rows it made. Rows it doesn't find wait
  * for the sweep. */
 void settle_alerts_find_born(struct settle *s, const struct batch *b);
 /* After COMMIT: what the transaction wrote or found in alert_state counts as seen. */
-void settle_alerts_remember(struct settle *s, const struct batch *b);
+void settle_alerts_remember(struct settle *s);
 
 #endif

@@ -71,6 +71,10 @@ void decision_status_name(struct buf *out, const struct decision *d) {
         buf_i64(out, d->threshold);
 }
 
+const char *decision_block_name(const struct decision *d) {
+    return status_names[d->status];
+}
+
 bool decision_alert_name(struct buf *out, const struct decision *d, const struct usage_event *u) {
     switch (d->status) {
     case STATUS_NORMAL:

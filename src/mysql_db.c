@@ -3,7 +3,6 @@
 
 #include <errmsg.h>
 #include <errno.h>
-#include <mysql.h>
 #include <mysqld_error.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,19 +10,11 @@
 #include <unistd.h>
 
 #include "clock.h"
-#include "fault.h"
+#include "mysql_db_internal.h"
 
 #define CODE_LOCK_WAIT 1205
 #define CODE_DEADLOCK 1213
-
-struct db {
-    MYSQL *conn; /* NULL: not connected, or failed */
-    const struct config *cfg;
-    enum db_isolation isolation;
-    int64_t last_used; /* clock_monotonic_ms */
-    int64_t increment_step;
-    int64_t packet_max; /* the server's max_allowed_packet */
-};
+#define CODE_DUPLICATE 1062
 
 /* One row a code that means more than "a fault to wait for" (DESIGN §4). */
 static const struct {
@@ -35,6 +26,7 @@ static const struct {
     {CODE_DEADLOCK, ERROR_RETRY, ERROR_NOT_DONE, false},
     {CODE_LOCK_WAIT, ERROR_RETRY, ERROR_NOT_DONE, false},
     {1020, ERROR_RETRY, ERROR_NOT_DONE, false}, /* record changed since the snapshot */
+    {CODE_DUPLICATE, ERROR_STOP, ERROR_NOT_DONE, false},
     {CR_CONNECTION_ERROR, ERROR_RETRY, ERROR_NOT_DONE, true},
     {CR_CONN_HOST_ERROR, ERROR_RETRY, ERROR_NOT_DONE, true},
     /* Also what a broken connection looks like while it's being made: a wait that the log explains is right
@@ -71,8 +63,7 @@ static const struct {
     {4025, ERROR_REJECT, ERROR_NOT_DONE, false},
 };
 
-/* Classifies an error, records it, and gives the connection up where it's broken. */
-static bool db_fail_with(struct db *db, unsigned code, const char *what, const char *why, struct error *err) {
+bool db_fail_with(struct db *db, unsigned code, const char *what, const char *why, struct error *err) {
     enum error_action action = ERROR_STOP;
     enum error_effect effect = code >= CR_MIN_ERROR && code <= CR_MAX_ERROR ? ERROR_UNKNOWN : ERROR_NOT_DONE;
     bool broken = true; /* of what isn't known a new connection may know better: after a failover, say */
@@ -91,6 +82,10 @@ static bool db_fail_with(struct db *db, unsigned code, const char *what, const c
 
 static bool db_fail(struct db *db, const char *what, struct error *err) {
     return db_fail_with(db, mysql_errno(db->conn), what, mysql_error(db->conn), err);
+}
+
+bool db_error_is_duplicate(const struct error *err) {
+    return err->area == ERROR_MYSQL && err->code == CODE_DUPLICATE;
 }
 
 bool db_error_is_lock(const struct error *err) {
@@ -117,6 +112,9 @@ void db_free(struct db *db) {
 }
 
 void db_close(struct db *db) {
+    for (size_t i = 0; i < db->prepared_count; i++)
+        mysql_stmt_close(db->prepared[i].stmt);
+    db->prepared_count = 0;
     if (db->conn)
         mysql_close(db->conn);
     db->conn = NULL;
@@ -226,7 +224,14 @@ static bool db_connect(struct db *db, struct error *err) {
         db_close(db);
         return false;
     }
+    unsigned long more = 0; /* what MariaDB's servers can do beyond MySQL's */
+    mariadb_get_infov(db->conn, MARIADB_CONNECTION_EXTENDED_SERVER_CAPABILITIES, &more);
+    db->bulk = more & (MARIADB_CLIENT_STMT_BULK_OPERATIONS >> 32);
     return true;
+}
+
+void db_text_only(struct db *db) {
+    db->text_only = true;
 }
 
 bool db_ensure(struct db *db, struct error *err) {
@@ -247,28 +252,37 @@ static bool db_fail_injected(struct db *db, const struct fault *fault, const cha
                         err);
 }
 
-static bool db_run(struct db *db, const char *sql, size_t len, struct error *err) {
+bool db_enter(struct db *db, struct db_call *call, const char *sql, size_t len, size_t bytes,
+              struct error *err) {
     if (!db->conn)
         return error_set(err, ERROR_MYSQL, ERROR_RETRY, ERROR_NOT_DONE, CR_SERVER_GONE_ERROR,
                          "not connected");
     db->last_used = clock_monotonic_ms();
     if (db->packet_max &&
-        (int64_t)len + 1 > db->packet_max) /* the server would hang up, which looks like an outage */
+        (int64_t)bytes + 1 > db->packet_max) /* the server would hang up, which looks like an outage */
         return error_set(err, ERROR_MYSQL, ERROR_REJECT, ERROR_NOT_DONE, ER_NET_PACKET_TOO_LARGE,
-                         "a statement of %zu bytes is over the server's max_allowed_packet of %lld", len,
+                         "a statement of %zu bytes is over the server's max_allowed_packet of %lld", bytes,
                          (long long)db->packet_max);
-    char what[48];
     size_t n = strcspn(sql, "\n(");
-    if (n >= sizeof what)
-        n = sizeof what - 1;
-    memcpy(what, sql, n);
-    what[n] = '\0';
-    struct fault fault = fault_at_statement(sql, len);
-    if (fault.verdict == FAULT_FAIL)
-        return db_fail_injected(db, &fault, what, err);
+    if (n >= sizeof call->what)
+        n = sizeof call->what - 1;
+    memcpy(call->what, sql, n);
+    call->what[n] = '\0';
+    call->fault = fault_at_statement(sql, len);
+    return call->fault.verdict != FAULT_FAIL || db_fail_injected(db, &call->fault, call->what, err);
+}
+
+bool db_leave(struct db *db, const struct db_call *call, struct error *err) {
+    return call->fault.verdict != FAULT_AFTER || db_fail_injected(db, &call->fault, call->what, err);
+}
+
+static bool db_run(struct db *db, const char *sql, size_t len, struct error *err) {
+    struct db_call call;
+    if (!db_enter(db, &call, sql, len, len, err))
+        return false;
     if (mysql_real_query(db->conn, sql, len) != 0)
-        return db_fail(db, what, err);
-    return fault.verdict != FAULT_AFTER || db_fail_injected(db, &fault, what, err);
+        return db_fail(db, call.what, err);
+    return db_leave(db, &call, err);
 }
 
 bool db_exec(struct db *db, const struct buf *sql, int64_t *affected, struct error *err) {

@@ -338,6 +338,19 @@ void period_format_utc(int64_t t_ms, char out[PERIOD_UTC_SIZE]) {
     *put_moment(out, clamp_ms(t_ms), ' ') = '\0';
 }
 
+struct period_utc period_utc(int64_t t_ms) {
+    int64_t t = clamp_ms(t_ms), days = floor_div(t, DAY_MS);
+    int of_day = (int)(t - days * DAY_MS);
+    struct civil date = civil_from_days(days);
+    return (struct period_utc){.year = date.year,
+                               .month = date.month,
+                               .day = date.day,
+                               .hour = of_day / 3600000,
+                               .minute = of_day / 60000 % 60,
+                               .second = of_day / 1000 % 60,
+                               .ms = of_day % 1000};
+}
+
 void period_month_date(int32_t month, char out[PERIOD_DATE_SIZE]) {
     *put_date(out, (struct civil){month / 100, month % 100, 1}) = '\0';
 }

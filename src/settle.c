@@ -11,33 +11,11 @@
 #include "ledger.h"
 #include "log.h"
 #include "period.h"
-
-/* What one attempt writes, derived from the batch and dropped with it. */
-struct attempt {
-    struct batch *b;
-    size_t *live; /* decided events that are to be written, by id */
-    size_t live_count;
-    struct family_row {
-        int64_t family;
-        int32_t month;
-        size_t group;
-        int64_t total, base, end;
-    } * families; /* by (family, month) */
-    size_t family_count;
-    struct customer_row {
-        int64_t family, customer;
-        int32_t month;
-        size_t group;
-        int64_t base, end;
-        const struct batch_event *state; /* decides the block state: the latest by event time */
-    } * customers;                       /* by (family, customer, month) */
-    size_t customer_count;
-    char now[PERIOD_UTC_SIZE];
-    int64_t now_ms;
-};
+#include "settle_internal.h"
 
 static void attempt_free(struct attempt *a) {
     free(a->live);
+    free(a->by_id);
     free(a->families);
     free(a->customers);
 }
@@ -115,16 +93,33 @@ static bool row_is_of(const struct customer_row *row, const struct usage_event *
     return row->family == u->family_id && row->customer == u->customer_id && row->month == u->month;
 }
 
+/* The decided events by (family, customer, month), in order within each: the groups are by family already. */
+static size_t *order_by_customer(const struct attempt *a) {
+    struct batch *b = a->b;
+    size_t *out = mem_alloc(a->live_count * sizeof *out), n = 0;
+    for (size_t g = 0; g < b->group_count;) {
+        int64_t family = b->groups[g].family_id;
+        size_t begin = n;
+        for (; g < b->group_count && b->groups[g].family_id == family; g++) {
+            const struct family_group *group = &b->groups[g];
+            for (size_t i = group->first; i < group->first + group->count; i++) {
+                if (batch_event_decided(&b->events[b->order[i]]))
+                    out[n++] = b->order[i];
+            }
+        }
+        if (n - begin > 1)
+            qsort_r(out + begin, n - begin, sizeof *out, by_customer, b->events);
+    }
+    return out;
+}
+
 static void chain_customers(struct attempt *a) {
     struct batch *b = a->b;
-    size_t *indexes = mem_alloc(a->live_count * sizeof *indexes);
-    if (a->live_count)
-        memcpy(indexes, a->live, a->live_count * sizeof *indexes);
-    qsort_r(indexes, a->live_count, sizeof *indexes, by_customer, b->events);
+    size_t *order = order_by_customer(a);
     a->customers = mem_alloc(a->live_count * sizeof *a->customers);
     struct customer_row *row = NULL;
     for (size_t i = 0; i < a->live_count; i++) {
-        const struct batch_event *e = &b->events[indexes[i]];
+        const struct batch_event *e = &b->events[order[i]];
         if (!row || !row_is_of(row, &e->usage)) {
             row = &a->customers[a->customer_count++];
             *row = (struct customer_row){.family = e->usage.family_id,
@@ -140,12 +135,45 @@ static void chain_customers(struct attempt *a) {
         if (e->usage.time_ms >= row->state->usage.time_ms) /* of equal times the later delivered wins */
             row->state = e;
     }
-    free(indexes);
+    free(order);
+}
+
+/* An id's first bytes in an order that numbers have too: nearly always they decide. */
+struct id_key {
+    uint64_t head;
+    size_t index;
+};
+
+static struct id_key id_key(const struct batch *b, size_t index) {
+    struct id_key key = {.index = index};
+    const char *id = b->events[index].usage.id;
+    for (size_t i = 0; i < sizeof key.head; i++)
+        key.head = key.head << 8 | (*id ? (unsigned char)*id++ : 0);
+    return key;
 }
 
 static int by_id(const void *x, const void *y, void *events) {
+    const struct id_key *a = x, *c = y;
     const struct batch_event *all = events;
-    return strcmp(all[*(const size_t *)x].usage.id, all[*(const size_t *)y].usage.id);
+    if (a->head != c->head)
+        return a->head < c->head ? -1 : 1;
+    return strcmp(all[a->index].usage.id, all[c->index].usage.id);
+}
+
+/* The allowed ones, then the blocked ones, each by id. */
+static void order_by_id(struct attempt *a) {
+    struct batch *b = a->b;
+    struct id_key *keys = mem_alloc(a->live_count * sizeof *keys);
+    size_t allowed = 0, blocked = a->live_count;
+    for (size_t i = 0; i < a->live_count; i++)
+        keys[b->events[a->live[i]].decision.allowed ? allowed++ : --blocked] = id_key(b, a->live[i]);
+    qsort_r(keys, allowed, sizeof *keys, by_id, b->events);
+    qsort_r(keys + allowed, a->live_count - allowed, sizeof *keys, by_id, b->events);
+    a->by_id = mem_alloc(a->live_count * sizeof *a->by_id);
+    for (size_t i = 0; i < a->live_count; i++)
+        a->by_id[i] = keys[i].index;
+    a->allowed_count = allowed;
+    free(keys);
 }
 
 static void attempt_derive(struct attempt *a, struct batch *b) {
@@ -155,7 +183,7 @@ static void attempt_derive(struct attempt *a, struct batch *b) {
         if (batch_event_decided(&b->events[i]))
             a->live[a->live_count++] = i;
     }
-    qsort_r(a->live, a->live_count, sizeof *a->live, by_id, b->events);
+    order_by_id(a);
     chain_families(a);
     chain_customers(a);
 }
@@ -189,7 +217,6 @@ static bool read_floor(struct settle *s, struct attempt *a, struct error *err) {
     db_rows_free(&rows);
     if (!ok)
         return error_set(err, ERROR_MYSQL, ERROR_STOP, ERROR_NOT_DONE, 0, "usage_floor: its row is missing");
-    period_format_utc(a->now_ms, a->now);
     return true;
 }
 
@@ -207,239 +234,10 @@ static bool reject_closed(struct settle *s, struct attempt *a) {
     return any;
 }
 
-static void append_date(struct buf *sql, int32_t month) {
+static void append_month(struct buf *sql, int32_t month) {
     char date[PERIOD_DATE_SIZE];
     period_month_date(month, date);
-    buf_char(sql, '\'');
-    buf_str(sql, date);
-    buf_char(sql, '\'');
-}
-
-static void append_time(struct buf *sql, int64_t t_ms) {
-    char text[PERIOD_UTC_SIZE];
-    period_format_utc(t_ms, text);
-    buf_char(sql, '\'');
-    buf_str(sql, text);
-    buf_char(sql, '\'');
-}
-
-static void append_usage_row(struct settle *s, struct buf *sql, const struct attempt *a,
-                             const struct batch_event *e) {
-    const struct usage_event *u = &e->usage;
-    buf_char(sql, '(');
-    db_quote(s->db, sql, u->id, strlen(u->id));
-    buf_char(sql, ',');
-    buf_i64(sql, u->family_id);
-    buf_char(sql, ',');
-    buf_i64(sql, u->customer_id);
-    buf_char(sql, ',');
-    if (u->has_app)
-        db_quote(s->db, sql, u->app, strlen(u->app));
-    else
-        buf_str(sql, "NULL");
-    buf_char(sql, ',');
-    buf_i64(sql, u->bytes_used);
-    buf_char(sql, ',');
-    append_time(sql, u->time_ms);
-    buf_char(sql, ',');
-    append_date(sql, u->month);
-    buf_char(sql, ',');
-    buf_i64(sql, e->part->id);
-    buf_char(sql, ',');
-    buf_i64(sql, e->offset);
-    buf_str(sql, ",'");
-    buf_str(sql, a->now);
-    buf_char(sql, '\'');
-    if (!e->decision.allowed) {
-        buf_str(sql, ",'");
-        decision_status_name(sql, &e->decision);
-        buf_str(sql, "',");
-        buf_i64(sql, e->decision.remaining_bytes);
-        buf_char(sql, ',');
-        buf_i64(sql, e->decision.monthly_used_bytes);
-        buf_char(sql, ',');
-        buf_i64(sql, e->decision.monthly_limit_bytes);
-    }
-    buf_char(sql, ')');
-}
-
-/* Inserts the allowed or the blocked events' ids; `*fresh` stays true only if every row is new. */
-static bool insert_usage(struct settle *s, const struct attempt *a, bool allowed, bool *fresh,
-                         struct error *err) {
-    struct buf sql = {0};
-    size_t n = 0;
-    buf_printf(
-        &sql,
-        "INSERT INTO %s (event_id, family_id, customer_id, app_id, bytes_used, event_time, quota_month, partition_id, "
-        "record_offset, created_at%s) VALUES ",
-        allowed ? "usage_record" : "usage_block",
-        allowed ? "" : ", reason, remaining_bytes, monthly_used_bytes, monthly_limit_bytes");
-    for (size_t i = 0; i < a->live_count; i++) {
-        const struct batch_event *e = &a->b->events[a->live[i]];
-        if (e->decision.allowed != allowed)
-            continue;
-        if (n++)
-            buf_char(&sql, ',');
-        append_usage_row(s, &sql, a, e);
-    }
-    /* never INSERT IGNORE: it truncates ids and zeroes bad numbers in silence */
-    buf_str(&sql, " ON DUPLICATE KEY UPDATE event_id = VALUES(event_id)");
-    int64_t affected = 0;
-    bool ok = n == 0 || db_exec(s->db, &sql, &affected, err);
-    if (ok && affected != (int64_t)n)
-        *fresh = false;
-    buf_free(&sql);
-    return ok;
-}
-
-/* Whether one of the allowed (blocked) ids stands among the blocked (allowed) ones: a locking read by key. */
-static bool check_other_table(struct settle *s, const struct attempt *a, bool allowed, bool *fresh,
-                              struct error *err) {
-    struct buf ids = {0}, sql = {0};
-    for (size_t i = 0; i < a->live_count; i++) {
-        const struct batch_event *e = &a->b->events[a->live[i]];
-        if (e->decision.allowed != allowed)
-            continue;
-        buf_str(&ids, ids.len ? ",\"" : "[\"");
-        for (const char *c = e->usage.id; *c; c++) {
-            if (*c == '"' || *c == '\\')
-                buf_char(&ids, '\\');
-            buf_char(&ids, *c);
-        }
-        buf_char(&ids, '"');
-    }
-    bool ok = true;
-    if (ids.len) {
-        buf_char(&ids, ']');
-        buf_str(&sql, "SELECT u.event_id FROM JSON_TABLE(");
-        db_quote(s->db, &sql, ids.data, ids.len);
-        buf_printf(
-            &sql,
-            ", '$[*]' COLUMNS (id VARCHAR(191) CHARACTER SET ascii COLLATE ascii_bin PATH '$')) j STRAIGHT_JOIN %s u "
-            "ON u.event_id = j.id LOCK IN SHARE MODE",
-            allowed ? "usage_block" : "usage_record");
-        struct db_rows rows;
-        ok = db_query(s->db, &sql, &rows, err);
-        if (ok && db_next(&rows))
-            *fresh = false;
-        db_rows_free(&rows);
-    }
-    buf_free(&ids);
-    buf_free(&sql);
-    return ok;
-}
-
-static bool write_ids(struct settle *s, const struct attempt *a, bool *fresh, struct error *err) {
-    *fresh = true;
-    return insert_usage(s, a, true, fresh, err) && insert_usage(s, a, false, fresh, err) &&
-           (!*fresh ||
-            (check_other_table(s, a, true, fresh, err) && check_other_table(s, a, false, fresh, err)));
-}
-
-/* One validating upsert covers every family row: written only where MySQL's figures are the ones decided on.
- */
-static bool write_families(struct settle *s, const struct attempt *a, bool *valid, struct error *err) {
-    struct buf sql = {0};
-    buf_str(
-        &sql,
-        "INSERT INTO family_quota (family_id, quota_month, total_quota_bytes, used_bytes, delta_bytes, rev) VALUES ");
-    for (size_t i = 0; i < a->family_count; i++) {
-        const struct family_row *r = &a->families[i];
-        buf_str(&sql, i ? ",(" : "(");
-        buf_i64(&sql, r->family);
-        buf_char(&sql, ',');
-        append_date(&sql, r->month);
-        buf_char(&sql, ',');
-        buf_i64(&sql, r->total);
-        buf_char(&sql, ',');
-        buf_i64(&sql, r->end);
-        buf_char(&sql, ',');
-        buf_i64(&sql, r->end - r->base);
-        buf_str(&sql, ",0)");
-    }
-#define FAMILY_HOLDS                                                                                         \
-    "used_bytes = VALUES(used_bytes) - VALUES(delta_bytes) AND total_quota_bytes = VALUES(total_quota_bytes)"
-    buf_str(&sql, " ON DUPLICATE KEY UPDATE rev = IF(" FAMILY_HOLDS ", rev + 1, rev), "
-                  "delta_bytes = IF(" FAMILY_HOLDS ", VALUES(delta_bytes), delta_bytes), "
-                  "used_bytes = IF(" FAMILY_HOLDS ", VALUES(used_bytes), used_bytes)");
-    int64_t affected = 0;
-    bool ok = db_exec(s->db, &sql, &affected, err);
-    *valid = affected == 2 * (int64_t)a->family_count;
-    buf_free(&sql);
-    return ok;
-}
-
-static void append_customer_key(struct buf *sql, const struct customer_row *r) {
-    buf_i64(sql, r->family);
-    buf_char(sql, ',');
-    buf_i64(sql, r->customer);
-    buf_char(sql, ',');
-    append_date(sql, r->month);
-}
-
-/* Rows whose base is 0 may not exist yet: makes them, at 0. */
-static bool make_customers(struct settle *s, const struct attempt *a, struct error *err) {
-    struct buf sql = {0};
-    size_t n = 0;
-    buf_str(&sql, "INSERT INTO customer_quota (family_id, customer_id, quota_month) VALUES ");
-    for (size_t i = 0; i < a->customer_count; i++) {
-        if (a->customers[i].base != 0)
-            continue;
-        buf_str(&sql, n++ ? ",(" : "(");
-        append_customer_key(&sql, &a->customers[i]);
-        buf_char(&sql, ')');
-    }
-    buf_str(&sql, " ON DUPLICATE KEY UPDATE rev = customer_quota.rev");
-    bool ok = n == 0 || db_exec(s->db, &sql, NULL, err);
-    buf_free(&sql);
-    return ok;
-}
-
-static bool write_customers(struct settle *s, const struct attempt *a, bool *valid, struct error *err) {
-    struct buf sql = {0};
-    buf_str(
-        &sql,
-        "INSERT INTO customer_quota (family_id, customer_id, quota_month, monthly_used_bytes, delta_bytes, rev, is_blocked, "
-        "block_reason, state_event_time) VALUES ");
-    for (size_t i = 0; i < a->customer_count; i++) {
-        const struct customer_row *r = &a->customers[i];
-        buf_str(&sql, i ? ",(" : "(");
-        append_customer_key(&sql, r);
-        buf_char(&sql, ',');
-        buf_i64(&sql, r->end);
-        buf_char(&sql, ',');
-        buf_i64(&sql, r->end - r->base);
-        buf_str(&sql, r->state->decision.allowed ? ",0,0,NULL," : ",0,1,'");
-        if (!r->state->decision.allowed) {
-            decision_status_name(&sql, &r->state->decision);
-            buf_str(&sql, "',");
-        }
-        append_time(&sql, r->state->usage.time_ms);
-        buf_char(&sql, ')');
-    }
-#define CUSTOMER_HOLDS "monthly_used_bytes = VALUES(monthly_used_bytes) - VALUES(delta_bytes)"
-#define STATE_IS_NEWER                                                                                       \
-    CUSTOMER_HOLDS " AND (state_event_time IS NULL OR state_event_time <= VALUES(state_event_time))"
-    buf_str(&sql,
-            " ON DUPLICATE KEY UPDATE rev = IF(" CUSTOMER_HOLDS ", rev + 1, rev), "
-            "delta_bytes = IF(" CUSTOMER_HOLDS ", VALUES(delta_bytes), delta_bytes), "
-            "is_blocked = IF(" STATE_IS_NEWER ", VALUES(is_blocked), is_blocked), "
-            "block_reason = IF(" STATE_IS_NEWER ", VALUES(block_reason), block_reason), "
-            "state_event_time = IF(" STATE_IS_NEWER ", VALUES(state_event_time), state_event_time), "
-            "monthly_used_bytes = IF(" CUSTOMER_HOLDS ", VALUES(monthly_used_bytes), monthly_used_bytes)");
-    int64_t affected = 0;
-    bool ok = db_exec(s->db, &sql, &affected, err);
-    *valid = affected == 2 * (int64_t)a->customer_count;
-    buf_free(&sql);
-    return ok;
-}
-
-static bool write_quotas(struct settle *s, const struct attempt *a, bool *valid, struct error *err) {
-    *valid = true;
-    if (a->family_count == 0)
-        return true;
-    return write_families(s, a, valid, err) &&
-           (!*valid || (make_customers(s, a, err) && write_customers(s, a, valid, err)));
+    buf_printf(sql, "'%s'", date);
 }
 
 /* Marks the families whose rows aren't what was decided on; sets `*any` when there are some. */
@@ -453,7 +251,7 @@ static bool find_differing_families(struct settle *s, struct attempt *a, bool *a
         buf_str(&sql, k ? ",(" : "((");
         buf_i64(&sql, a->families[k].family);
         buf_char(&sql, ',');
-        append_date(&sql, a->families[k].month);
+        append_month(&sql, a->families[k].month);
         buf_char(&sql, ')');
     }
     buf_str(&sql, ") ORDER BY family_id, quota_month");
@@ -485,7 +283,11 @@ static bool find_differing_customers(struct settle *s, struct attempt *a, bool *
                   "(family_id, customer_id, quota_month) IN ");
     for (size_t k = 0; k < a->customer_count; k++) {
         buf_str(&sql, k ? ",(" : "((");
-        append_customer_key(&sql, &a->customers[k]);
+        buf_i64(&sql, a->customers[k].family);
+        buf_char(&sql, ',');
+        buf_i64(&sql, a->customers[k].customer);
+        buf_char(&sql, ',');
+        append_month(&sql, a->customers[k].month);
         buf_char(&sql, ')');
     }
     buf_str(&sql, ") ORDER BY family_id, customer_id, quota_month");
@@ -579,19 +381,19 @@ static enum settle_result transact(struct settle *s, struct attempt *a, struct e
         db_rollback(s->db);
         return come_back(a->b, "month_closed", true);
     }
-    if (!write_ids(s, a, &fresh, err))
+    if (!settle_write_ids(s, a, &fresh, err))
         return give_up(s, err);
     if (!fresh) {
         db_rollback(s->db);
         return come_back(a->b, "id_known", find_known(s, a, err));
     }
-    if (!write_quotas(s, a, &valid, err))
+    if (!settle_write_quotas(s, a, &valid, err))
         return give_up(s, err);
     if (!valid) {
         db_rollback(s->db);
         return come_back(a->b, "figures_differ", find_differing(s, a, err));
     }
-    if (!settle_alerts(s, a->b, a->now, a->now_ms, err))
+    if (!settle_alerts(s, a->b, a->now_ms, err))
         return give_up(s, err);
     /* everything is validated: now a twin's rejection is sure (rare, so locks are held meanwhile) */
     if (!dlt_write(s->dlt, a->b, true, err))
@@ -607,7 +409,7 @@ static enum settle_result transact(struct settle *s, struct attempt *a, struct e
 static void finish(struct settle *s, struct batch *b) {
     fault_at("settler.committed");
     ledger_committed(b);
-    settle_alerts_remember(s, b);
+    settle_alerts_remember(s);
     for (size_t i = 0; i < b->count; i++) {
         struct batch_event *e = &b->events[i];
         if (batch_event_decided(e))

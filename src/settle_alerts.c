@@ -54,8 +54,13 @@ static bool same_alert(const struct call *a, const struct call *b) {
 static void seen_name(struct buf *out, const struct call *c) {
     const struct usage_event *u = &c->event->usage;
     buf_reset(out);
-    buf_printf(out, "%lld/%lld/%d/%s", (long long)u->family_id, (long long)u->customer_id, u->month,
-               c->alert);
+    buf_i64(out, u->family_id);
+    buf_char(out, '/');
+    buf_i64(out, u->customer_id);
+    buf_char(out, '/');
+    buf_i64(out, u->month);
+    buf_char(out, '/');
+    buf_str(out, c->alert);
 }
 
 /* In the order of the table's key; of several for the same alert, the first event's stays. */
@@ -71,10 +76,12 @@ static void sort_and_keep_first(struct calls *c) {
     c->count = n;
 }
 
-/* What the batch's decisions call for and this worker hasn't seen in alert_state. */
-static void collect(struct calls *out, const struct settle *s, const struct batch *b) {
+/* What the batch's decisions call for and this worker hasn't seen in alert_state; once this is committed it
+ * will have. */
+static void collect(struct calls *out, struct settle *s, const struct batch *b) {
     struct buf name = {0}, seen = {0};
     *out = (struct calls){.items = mem_alloc(b->count * sizeof *out->items)};
+    buf_reset(&s->to_remember);
     for (size_t i = 0; i < b->count; i++) {
         const struct batch_event *e = &b->events[i];
         buf_reset(&name);
@@ -84,6 +91,7 @@ static void collect(struct calls *out, const struct settle *s, const struct batc
         seen_name(&seen, &c);
         if (seen_has(&s->told, buf_cstr(&seen)))
             continue;
+        buf_append(&s->to_remember, seen.data, seen.len + 1);
         c.alert = mem_strdup(name.data);
         out->items[out->count++] = c;
     }
@@ -263,9 +271,10 @@ static bool insert_outbox(struct settle *s, struct calls *calls, const char *now
     return true;
 }
 
-bool settle_alerts(struct settle *s, const struct batch *b, const char *now, int64_t now_ms,
-                   struct error *err) {
+bool settle_alerts(struct settle *s, const struct batch *b, int64_t now_ms, struct error *err) {
     struct calls calls;
+    char now[PERIOD_UTC_SIZE];
+    period_format_utc(now_ms, now);
     collect(&calls, s, b);
     bool ok = calls.count == 0 || (insert_states(s, &calls, now, err) && mark_higher(s, &calls, now, err) &&
                                    insert_outbox(s, &calls, now, now_ms, err));
@@ -273,16 +282,11 @@ bool settle_alerts(struct settle *s, const struct batch *b, const char *now, int
     return ok;
 }
 
-void settle_alerts_remember(struct settle *s, const struct batch *b) {
-    struct calls calls;
-    struct buf name = {0};
-    collect(&calls, s, b);
-    for (size_t i = 0; i < calls.count; i++) {
-        seen_name(&name, &calls.items[i]);
-        seen_add(&s->told, buf_cstr(&name));
-    }
-    buf_free(&name);
-    calls_free(&calls);
+void settle_alerts_remember(struct settle *s) {
+    const char *name = buf_cstr(&s->to_remember);
+    for (const char *end = name + s->to_remember.len; name < end; name += strlen(name) + 1)
+        seen_add(&s->told, name);
+    buf_reset(&s->to_remember);
 }
 
 void settle_alerts_find_born(struct settle *s, const struct batch *b) {

@@ -144,6 +144,8 @@ static void *settler_main(void *arg) {
 
 static void settler_free(struct settler *s) {
     seen_clear(&s->settle.told);
+    insert_free(&s->settle.insert);
+    buf_free(&s->settle.to_remember);
     outbox_list_free(s->settle.born.head);
     dlt_free(s->settle.dlt);
     db_free(s->settle.db);
