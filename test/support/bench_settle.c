@@ -169,6 +169,7 @@ json_t *bench_settle(struct config *cfg, const struct bench_options *o, struct e
     bench_set_free(&s.ids);
     bench_figures_free(s.figures);
     seen_clear(&s.settle.told);
+    insert_free(&s.settle.insert);
     dlt_free(s.settle.dlt);
     db_free(s.settle.db);
     messages_free(s.messages);
