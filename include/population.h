@@ -45,6 +45,9 @@ int64_t population_customer_id(uint32_t member);
 /* Draws who uses something: one family in ten is busy and has three uses in
  * ten, and within a family the first members use more than the last. */
 void population_draw(const struct population *p, struct dice *d, int64_t *family_id, int64_t *customer_id);
+/* The same within one family, counted from 0. */
+void population_draw_in(const struct population *p, struct dice *d, uint32_t family, int64_t *family_id,
+                        int64_t *customer_id);
 
 /* A use of an app. Text is static. */
 struct population_use {

@@ -38,7 +38,8 @@ struct simulate_options {
     double rate;                     /* events a second; 0: as fast as they are asked for */
     enum simulate_pattern pattern;   /* SIMULATE_CONSTANT when the rate is 0 */
     double duplicates, late, broken; /* shares of all events, at most 1 together */
-    int64_t start_ms;                /* the instant the first event happens at, or the present one */
+    double hot_family; /* share of the uses that is the first family's, on top of what it draws */
+    int64_t start_ms;  /* the instant the first event happens at, or the present one */
     bool own_time; /* events' times follow from start_ms and the rate (1,000 a second when that's 0), not from
                       the clock */
     int64_t max_future_ms; /* how the consumer is configured: broken events are to be beyond it */

@@ -93,6 +93,7 @@ static const char help[] =
     "  --pattern NAME     constant (default), ramp-up, burst, or realistic: 0.2 times the\n"
     "                     rate at night, 1.8 times in the evening\n"
     "  --families N       how many families there are (1000)\n"
+    "  --hot-family SHARE of the uses that is one family's, the first, besides its usual one (0)\n"
     "  --duplicates SHARE of the events that are repeats (0.02)\n"
     "  --late SHARE       of those that happened up to three days before (0.02)\n"
     "  --broken SHARE     of those that are to be rejected (0.01)\n"
@@ -160,6 +161,7 @@ enum {
     OPT_RATE,
     OPT_PATTERN,
     OPT_FAMILIES,
+    OPT_HOT_FAMILY,
     OPT_DUPLICATES,
     OPT_LATE,
     OPT_BROKEN,
@@ -179,6 +181,7 @@ static const struct option options[] = {
     {"rate", required_argument, NULL, OPT_RATE},
     {"pattern", required_argument, NULL, OPT_PATTERN},
     {"families", required_argument, NULL, OPT_FAMILIES},
+    {"hot-family", required_argument, NULL, OPT_HOT_FAMILY},
     {"duplicates", required_argument, NULL, OPT_DUPLICATES},
     {"late", required_argument, NULL, OPT_LATE},
     {"broken", required_argument, NULL, OPT_BROKEN},
@@ -213,6 +216,8 @@ static bool take_option(struct job *j, int c, char **argv) {
         ok = whole("--families", optarg, 1, POPULATION_FAMILIES_MAX, &n);
         j->o.families = (uint32_t)n;
         break;
+    case OPT_HOT_FAMILY:
+        return fraction("--hot-family", optarg, 1, &j->o.hot_family);
     case OPT_DUPLICATES:
         return fraction("--duplicates", optarg, 1, &j->o.duplicates);
     case OPT_LATE:

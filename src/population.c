@@ -96,6 +96,11 @@ void population_draw(const struct population *p, struct dice *d, int64_t *family
     uint32_t family = (uint32_t)dice_below(d, p->families);
     if (dice_below(d, 9) < 2) /* with the tenth that any draw gives them: three in ten */
         family -= family % 10;
+    population_draw_in(p, d, family, family_id, customer_id);
+}
+
+void population_draw_in(const struct population *p, struct dice *d, uint32_t family, int64_t *family_id,
+                        int64_t *customer_id) {
     uint32_t first = p->first_member[family], size = p->first_member[family + 1] - first;
     *family_id = population_family_id(family);
     *customer_id = population_customer_id(first + smaller(dice_below(d, size), dice_below(d, size)));

@@ -177,7 +177,11 @@ static struct draft draw(const struct simulation *s, struct dice *dice, int64_t 
     struct draft d = {.time_ms = time_ms};
     d.id[0] = dice_roll(dice);
     d.id[1] = dice_roll(dice);
-    population_draw(&s->population, dice, &d.family, &d.customer);
+    /* without a hot family nothing is rolled for it: a seed's events are what they always were */
+    if (s->o.hot_family > 0 && dice_fraction(dice) < s->o.hot_family)
+        population_draw_in(&s->population, dice, 0, &d.family, &d.customer);
+    else
+        population_draw(&s->population, dice, &d.family, &d.customer);
     d.use = population_draw_use(dice);
     return d;
 }
