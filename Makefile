@@ -32,7 +32,7 @@ EMBED := $(wildcard lua/*.lua migrations/*.sql config/messages.*.yaml)
 UNIT := $(patsubst test/unit/%.c,$(BUILD)/test/%,$(wildcard test/unit/test_*.c))
 TOOLS := $(patsubst test/tool/%.c,$(BUILD)/test/%,$(wildcard test/tool/*.c))
 
-.PHONY: all help deps demo tests test test-fault unit scenario lint lint-run format format-check clean asan tsan faults sweep
+.PHONY: all help deps demo bench bench-scale tests test test-fault unit scenario lint lint-run format format-check clean asan tsan faults sweep
 
 all: $(BUILD)/tallyd ## build the binary (default)
 
@@ -116,6 +116,16 @@ test: ## install what is missing, build, and run every test on a private stack
 
 demo: ## from nothing to tallyd at work: 50,000 events, and every promise checked
 	@sh scripts/demo.sh
+
+bench: ## how fast: ceilings, end to end, latency, CPU, memory, and every promise ticked (some 12 minutes)
+	@sh scripts/deps.sh bench
+	@$(MAKE) --no-print-directory -j2 $(BUILD)/tallyd $(TOOLS)
+	@sh scripts/bench/run.sh bench
+
+bench-scale: ## the same for 1,000 to 1,000,000 families over 20,000,000 old records, with pictures (an hour)
+	@sh scripts/deps.sh bench
+	@$(MAKE) --no-print-directory -j2 $(BUILD)/tallyd $(TOOLS)
+	@sh scripts/bench/run.sh scale
 
 test-fault: ## two daemons through ROUNDS=30 of faults on Apache Kafka, then every promise; SEED=N for the same ones
 	@sh scripts/deps.sh test

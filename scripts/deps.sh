@@ -1,12 +1,13 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# deps.sh [build|test|lint|all]: makes sure the Debian packages of that group are installed (default all).
+# deps.sh [build|test|lint|bench|all]: makes sure the Debian packages of that group are installed (default all).
 # Silent and quick when they are; installs them as root; otherwise prints the one command that does.
 set -eu
 
 BUILD='gcc make pkg-config librdkafka-dev libhiredis-dev default-libmysqlclient-dev libjansson-dev libyaml-dev libmicrohttpd-dev'
 TEST='check redis-server mariadb-server kcat jq procps openssl tzdata libclang-rt-14-dev clang'
 LINT='clang clang-tidy clang-format cppcheck shellcheck'
+BENCH='gnuplot-nox'
 JAVA_WANTED=17
 
 # The major version of the java on PATH; 0 when there is none.
@@ -50,9 +51,10 @@ case $group in
 build) wanted=$BUILD ;;
 test) wanted="$BUILD $TEST" ;;
 lint) wanted="$BUILD $LINT check" ;;
-all) wanted="$BUILD $TEST $LINT" ;;
+bench) wanted="$BUILD $TEST $BENCH" ;;
+all) wanted="$BUILD $TEST $LINT $BENCH" ;;
 *)
-    echo "usage: deps.sh [build|test|lint|all]" >&2
+    echo "usage: deps.sh [build|test|lint|bench|all]" >&2
     exit 2
     ;;
 esac
@@ -65,7 +67,7 @@ command -v dpkg-query >/dev/null 2>&1 || {
 missing=$(missing_of $wanted)
 java=
 case $group in
-test | all) java=$(java_packages) ;;
+test | bench | all) java=$(java_packages) ;;
 esac
 [ -n "$missing$java" ] || exit 0
 

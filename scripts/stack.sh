@@ -12,6 +12,7 @@
 # DIR/env holds shell assignments for clients; DIR/SERVER/pid and DIR/SERVER/log are what their names say.
 # TALLYD_CACHE: where Kafka is kept (.cache). TALLYD_BUILD: where the helper tools are built (build).
 # TALLYD_STACK_TIMEOUT: seconds that a server may take to answer (60).
+# TALLYD_STACK_MYSQL: more lines for MariaDB's configuration, with commas between; they win over the small settings that suit tests.
 #
 # Where Apache Kafka can't be had, the embedded broker (test/tool/broker.c) stands in and says so; then BROKER_KIND in DIR/env is
 # embedded-broker. It makes no topics anew, and can't come back once it has ended.
@@ -170,6 +171,7 @@ innodb-flush-log-at-trx-commit=1
 innodb-buffer-pool-dump-at-shutdown=OFF
 innodb-buffer-pool-load-at-startup=OFF
 max-connections=100
+$(echo "${TALLYD_STACK_MYSQL:-}" | tr ',' '\n')
 EOF
     echo "$2" >"$1/mysql/port"
 }

@@ -295,22 +295,23 @@ records() {
 
 # ---- the promises -----------------------------------------------------------------------------------------------------
 
-# What holds at every commit, by SQL alone.
+# promises_hold [CONDITION]: what holds at every commit, by SQL alone; CONDITION limits the sums to some months.
 promises_hold() {
-    sums_hold
+    sums_hold "${1:-}"
     alerts_hold
 }
 
 sums_hold() {
+    sums_where=${1:-TRUE}
     no_rows "a customer's use is the sum of its records" "
         SELECT family_id, customer_id, quota_month, SUM(used), SUM(bytes) FROM (
-            SELECT family_id, customer_id, quota_month, monthly_used_bytes used, 0 bytes FROM customer_quota
-            UNION ALL SELECT family_id, customer_id, quota_month, 0, bytes_used FROM usage_record) x
+            SELECT family_id, customer_id, quota_month, monthly_used_bytes used, 0 bytes FROM customer_quota WHERE $sums_where
+            UNION ALL SELECT family_id, customer_id, quota_month, 0, bytes_used FROM usage_record WHERE $sums_where) x
         GROUP BY 1, 2, 3 HAVING SUM(used) <> SUM(bytes)"
     no_rows "a family's use is the sum of its customers'" "
         SELECT family_id, quota_month, SUM(used), SUM(bytes) FROM (
-            SELECT family_id, quota_month, used_bytes used, 0 bytes FROM family_quota
-            UNION ALL SELECT family_id, quota_month, 0, monthly_used_bytes FROM customer_quota) x
+            SELECT family_id, quota_month, used_bytes used, 0 bytes FROM family_quota WHERE $sums_where
+            UNION ALL SELECT family_id, quota_month, 0, monthly_used_bytes FROM customer_quota WHERE $sums_where) x
         GROUP BY 1, 2 HAVING SUM(used) <> SUM(bytes)"
     no_rows 'no id is settled and blocked' 'SELECT event_id FROM usage_record JOIN usage_block USING (event_id)'
     no_rows "each partition's ledger adds up" "
