@@ -17,8 +17,8 @@ def rate_between($from; $to): if $to - $from < 500 then null else (done_at($to) 
 def quarters: . as $r | [range(4) as $q | $r | rate_between($r.ms * $q / 4; $r.ms * ($q + 1) / 4)];
 
 # microseconds of CPU an event
-def own: (.cpuMicros.tallyd // .cpuMicros.self) / .events;
-def of($server): (.cpuMicros[$server] // 0) / .events;
+def own: .cpuMicros.tallyd // .cpuMicros.self;
+def of($server): .cpuMicros[$server];
 def servers: of("redis") + of("mysql") + of("kafka");
 def all_cpu: own + servers;
 # the one whose rate is in the middle

@@ -228,7 +228,7 @@ watch() {
     ! running "$1" || die "$2: not done after $3 s"
 }
 
-# cpu_json LABEL: microseconds of CPU between "before" and "after", and tallyd's in all.
+# cpu_json LABEL [TICKS]: microseconds of CPU between "before" and "after"; tallyd's is in all, or since it had these ticks.
 cpu_json() {
     join "$work/$1.cpu.before" "$work/$1.cpu.after" | {
         awk -v hz="$ticks_a_second" '{ printf "\"%s\":%.0f,", $1, ($3 - $2) * 1e6 / hz }'
@@ -260,6 +260,7 @@ keep() {
 }
 
 # The milliseconds of a log's first line of an event.
+# shellcheck disable=SC2016 # jq's own variables
 log_times='def ms: (.[:19] + "Z" | fromdate) * 1000 + (.[20:23] | tonumber);
     def at($event): first(.[] | select(.event == $event).ts | ms);'
 
@@ -271,7 +272,7 @@ drained() {
     jq -sc --argjson cpu "$(cpu_json "$1")" --argjson events "$drained_events" --argjson memory "$(sed -n 2p "$work/$1.look")" \
         --slurpfile samples "$work/$1.samples.json" "$log_times"'
         at("partition_opened") as $opened | at("stopping") as $stopping
-        | {events: $events, ms: ($stopping - $opened), cpuMicros: $cpu, memoryKiB: $memory, stopped: last(.[] | select(.event == "stopped")),
+        | {events: $events, ms: ($stopping - $opened), cpuMicros: ($cpu | map_values(. / $events)), memoryKiB: $memory, stopped: last(.[] | select(.event == "stopped")),
            opened: $opened, samples: ($samples[0] | map([.[0] - $opened, .[1]]))}' "$work/$1.log" >"$work/$1.row" || die "$1: its log isn't whole"
 }
 
@@ -298,7 +299,7 @@ served() {
     kill -s TERM "$served"
     ended "$1" "$served" 0
     jq -sc --argjson cpu "$(cpu_json "$1" "$served_ticks")" --argjson events "$(topic_end)" --argjson memory "$(sed -n 2p "$work/$1.look")" '
-        {events: $events, cpuMicros: $cpu, memoryKiB: $memory, stopped: last(.[] | select(.event == "stopped"))}' "$work/$1.log" >"$work/$1.row" ||
+        {events: $events, cpuMicros: ($cpu | map_values(. / $events)), memoryKiB: $memory, stopped: last(.[] | select(.event == "stopped"))}' "$work/$1.log" >"$work/$1.row" ||
         die "$1: its log isn't whole"
 }
 

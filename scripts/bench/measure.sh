@@ -56,7 +56,7 @@ prepare() {
 
 ceiling() {
     say "$1 alone"
-    start_over "$2"
+    start_over cold
     member_on "$main_topic"
     # shellcheck disable=SC2046 # several options
     with_tool "$1" --count "$events" $(server_pids)
@@ -64,13 +64,14 @@ ceiling() {
 }
 
 row_consume() {
-    ceiling consume cold
+    ceiling consume
 }
 row_script() {
-    ceiling script warm
+    ceiling script
 }
 row_settle() {
-    ceiling settle cold
+    ceiling settle
+    promises_hold
 }
 
 # ---- end to end -------------------------------------------------------------------------------------------------------
@@ -186,7 +187,7 @@ row_flush() {
 row_lone() {
     say 'lone events'
     steady lone
-    steadied lone lone --count "$LONE" --pause-ms 50
+    steadied lone lone --count "$LONE" --pause-ms 50 --families "$families" --seed 6
 }
 
 # ---- all of it --------------------------------------------------------------------------------------------------------

@@ -74,7 +74,7 @@ include "figures";
     cpu_row("replay, all known"; $m.replay; "the same group, from offset 0"),
     cpu_row("cold Redis"; $m.cold; ($m.cold | or_dash(ends))),
     cpu_row("one hot family, half of all"; $m.hot; ($m.hot | or_dash(ends))),
-    cpu_row("steady \($run.rate | thousands)/s"; (if $m.latency then $m.latency + {eventsPerSecond: $m.latency.achievedRate} else null end); "what the latency below was measured in")]
+    cpu_row("steady \($run.rate | thousands)/s"; (if $m.latency then $m.latency + {eventsPerSecond: $m.latency.achievedRate} else null end); "the latency's stream; 1,000 looks a second at the ledger included")]
    | table(["what", "events", "events/s", "tallyd", "Redis", "MariaDB", "Kafka", "all", ""])),
   "",
   (if $m.one then "How the median pass with one worker ended: \($m.one | .stopped | "settled \(.settled | thousands), blocked \(.blocked | thousands), duplicate \(.duplicate | thousands), rejected \(.rejected | thousands), batches \(.batches | thousands), published \(.published | thousands)")." else empty end),
