@@ -12,7 +12,7 @@
 bench_folder=$(dirname "$0")
 # shellcheck source=/dev/null
 . "$bench_folder/../../test/integration/lib.sh"
-tool=$build/test/bench
+tool=${BENCH_TOOL:-$build/test/bench} # another one: for the test that a part may fail
 results=${BENCH_RESULTS:-$root/test/bench/results}
 DRAIN_SECONDS=900 # a pass that takes longer has failed
 
@@ -136,10 +136,10 @@ settle_down() {
 
 # ---- the stores as a pass finds them ----------------------------------------------------------------------------------
 
-# The month begins anew: nobody has used anything.
+# empty_stores [TABLE]: the month begins anew: nobody has used anything. TABLE is emptied too.
 empty_stores() {
     redis FLUSHALL >/dev/null
-    for empty_table in ${empty_tables:-usage_record} usage_block customer_quota alert_state usage_event_outbox consumer_ledger; do
+    for empty_table in "$@" usage_block customer_quota alert_state usage_event_outbox consumer_ledger; do
         echo "TRUNCATE $empty_table;"
     done | sql
     sql 'UPDATE family_quota SET used_bytes = 0, delta_bytes = 0, rev = 0 WHERE rev <> 0 OR used_bytes <> 0'
@@ -170,7 +170,7 @@ member_on() {
 
 # start_over cold|warm: the month begins anew, with every family in Redis or none.
 start_over() {
-    empty_stores
+    empty_stores usage_record
     if [ "$1" = warm ]; then
         member_on "$warm_topic"
         drain warming
@@ -316,11 +316,12 @@ with_tool() {
 # empty. CONDITION: only of such months.
 tick() {
     [ -z "${BENCH_SPOIL:-}" ] || sql "$BENCH_SPOIL"
-    promises_hold "${1:-}"
+    months=${1:-TRUE}
+    promises_hold
     no_rows 'everything in the outbox is sent' "SELECT outbox_id, status, last_error FROM usage_event_outbox WHERE status <> 'SENT'"
     assert_eq "the ledger's end" "$(topic_end)" "$(ledger_end)"
     assert_eq 'rows of settled and of blocked events' "$(sql 'SELECT SUM(settled), SUM(blocked) FROM consumer_ledger')" \
-        "$(sql "SELECT (SELECT COUNT(*) FROM usage_record WHERE ${1:-TRUE}), (SELECT COUNT(*) FROM usage_block WHERE ${1:-TRUE})")"
+        "$(sql "SELECT (SELECT COUNT(*) FROM usage_record WHERE $months), (SELECT COUNT(*) FROM usage_block WHERE $months)")"
 }
 
 # tick_produced LABEL: and each record of the summary has come to its end.

@@ -3,7 +3,8 @@
 # measure.sh: what tallyd and its stores can do, on the stack whose variables are exported (scripts/bench/run.sh starts one). Prints one
 # report and writes it to test/bench/results. Timing never makes it fail; a broken promise or a part that fails does (1).
 #
-# BENCH_EVENTS (1000000), BENCH_FAMILIES (50000), BENCH_REPEATS (3), BENCH_SECONDS (60): smaller for a trial, whose report is DATE-trial.md.
+# BENCH_EVENTS (1000000), BENCH_FAMILIES (50000), BENCH_REPEATS (3), BENCH_SECONDS (60), BENCH_RATE (5000): smaller for a trial, whose
+# report is DATE-trial.md.
 # BENCH_ONLY=REGEX: only rows whose names match (measure.sh --list). BENCH_RESULTS: another folder for the report.
 # shellcheck disable=SC2154 # what lib.sh has set
 set -eu
@@ -22,10 +23,15 @@ events=${BENCH_EVENTS:-1000000}
 families=${BENCH_FAMILIES:-50000}
 repeats=${BENCH_REPEATS:-3}
 seconds=${BENCH_SECONDS:-60}
-RATE=5000     # of the steady stream
+rate=${BENCH_RATE:-5000} # of the steady stream
+warmup=$(((seconds + 11) / 12))
 SINGLES=50000 # events settled one by one, at most
-LONE=200      # events that come alone
-trial="${BENCH_EVENTS:-}${BENCH_FAMILIES:-}${BENCH_REPEATS:-}${BENCH_SECONDS:-}${BENCH_ONLY:-}"
+LONE=200      # events that come alone, at most
+trial="${BENCH_EVENTS:-}${BENCH_FAMILIES:-}${BENCH_REPEATS:-}${BENCH_SECONDS:-}${BENCH_RATE:-}${BENCH_ONLY:-}"
+
+smaller() {
+    if [ "$1" -lt "$2" ]; then echo "$1"; else echo "$2"; fi
+}
 
 wanted() {
     echo "$1" | grep -qE -e "${BENCH_ONLY:-.}"
@@ -89,8 +95,7 @@ pass() {
 }
 
 row_batch1() {
-    singles=$SINGLES
-    [ "$singles" -le "$events" ] || singles=$events
+    singles=$(smaller $SINGLES "$events")
     say "$singles events, one a transaction"
     load "$bench_group.singles" singles --count "$singles" --seed 2
     pass batch1 warm "$usage_topic" singles 'batch: {max_records: 1}'
@@ -171,29 +176,29 @@ steadied() {
 }
 
 row_latency() {
-    say "$RATE events/s for $seconds s"
+    say "$rate events/s for $seconds s"
     steady latency
-    steadied latency latency --rate $RATE --seconds "$seconds" --warmup 5 --families "$families" --seed 4
+    steadied latency latency --rate "$rate" --seconds "$seconds" --warmup "$warmup" --families "$families" --seed 4
 }
 
 row_flush() {
-    say "$RATE events/s, and Redis flushed in the midst"
+    say "$rate events/s, and Redis flushed in the midst"
     steady flush
-    (sleep $((seconds / 6 + 5)) && redis FLUSHALL >/dev/null) &
-    steadied flush latency --rate $RATE --seconds $(((seconds + 1) / 2)) --warmup 5 --families "$families" --seed 5
+    (sleep $((seconds / 6 + warmup)) && redis FLUSHALL >/dev/null) &
+    steadied flush latency --rate "$rate" --seconds $(((seconds + 1) / 2)) --warmup "$warmup" --families "$families" --seed 5
     stores=used
 }
 
 row_lone() {
     say 'lone events'
     steady lone
-    steadied lone lone --count "$LONE" --pause-ms 50 --families "$families" --seed 6
+    steadied lone lone --count "$(smaller $LONE $((seconds * 4)))" --pause-ms 50 --families "$families" --seed 6
 }
 
 # ---- all of it --------------------------------------------------------------------------------------------------------
 
 report() {
-    jq -nc --argjson events "$events" --argjson families "$families" --argjson repeats "$repeats" --argjson rate "$RATE" \
+    jq -nc --argjson events "$events" --argjson families "$families" --argjson repeats "$repeats" --argjson rate "$rate" \
         --argjson seconds $(($(date +%s) - bench_since)) '$ARGS.named' >"$work/run.row"
     keep run "$work/run.row"
     jq -rs -L "$bench_folder" --slurpfile head "$work/head.json" -f "$bench_folder/report.jq" "$rows" >"$work/report.md" || die 'the report could not be made'
@@ -206,7 +211,7 @@ report() {
 }
 
 bench_begin bench
-for given in "BENCH_EVENTS $events" "BENCH_FAMILIES $families" "BENCH_REPEATS $repeats" "BENCH_SECONDS $seconds"; do
+for given in "BENCH_EVENTS $events" "BENCH_FAMILIES $families" "BENCH_REPEATS $repeats" "BENCH_SECONDS $seconds" "BENCH_RATE $rate"; do
     # shellcheck disable=SC2086 # a name and a value
     count $given
 done

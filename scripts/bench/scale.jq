@@ -18,8 +18,8 @@ include "figures";
   (if $kept then "From \($passes | first.families | thousands) to \($passes | last.families | thousands) families throughput \(if $kept < 1 then "falls by \(1 - $kept | percent)" else "doesn't fall" end) (wanted: by less than half; \(if $kept > 0.5 then "**reached**" else "not reached" end)). CPU an event grows by \($growth | map("\(.[0]) \(.[1] | fixed(1)) µs") | join(", "))."
    else "Sizes so far: \($passes | length)." end),
   (if $soak then
-       # the first minute is the start's; the last reading against the first one after it
-       ($soak.memory | map(select(.[0] >= ([60, $soak.seconds / 5] | min)))) as $later
+       # a third of the time is for filling what is bounded; the last reading against the first one after it
+       ($soak.memory | map(select(.[0] >= $soak.seconds / 3))) as $later
      | "", "Memory under a steady \($soak.events / $soak.seconds | thousands) events/s for \($soak.seconds) s: \($later | if length == 0 then "—" else "\(first[1] / 1024 | fixed(1)) MiB at \(first[0]) s, \(last[1] / 1024 | fixed(1)) MiB at \(last[0]) s, at most \(map(.[2]) | max / 1024 | fixed(1)) MiB (wanted: ≤ 64 MiB and flat; \(if (map(.[2]) | max) <= 65536 and last[1] <= first[1] * 1.05 then "**reached**" else "not reached" end))" end). Families: \($soak.families | thousands)." else empty end),
   "",
   (if $fill then "Beside the month's own there are \($fill.rows | thousands) records of months before (\($fill.mib | thousands) MiB, filled in \($fill.seconds) s)." else empty end),
@@ -34,7 +34,7 @@ include "figures";
   "",
   "CPU in µs an event, by process. Families' quotas are raised where they are used more often than in `make bench`, so that about as many events are blocked at any size.",
   "",
-  (if ($passes | length) > 1 then "![throughput](\($pictures)-throughput.svg)", "" else empty end),
+  (if (all_of("latency") | length) > 1 then "![throughput](\($pictures)-throughput.svg)", "" else empty end),
   "## Latency in a steady stream",
   "",
   (all_of("latency") | map([(.families | thousands), (.achievedRate | thousands)]
@@ -42,7 +42,7 @@ include "figures";
         + [(own | fixed(1)), (of("redis") | fixed(1)), (of("mysql") | fixed(1)), (of("kafka") | fixed(1)), .stopped.redecided])
    | table(["families", "events/s", "→ committed, ms: p50 / p95 / p99 / max", "→ notification, ms", "tallyd µs", "Redis µs", "MariaDB µs", "Kafka µs", "decided again"])),
   "",
-  (if ($passes | length) > 1 then "![latency](\($pictures)-latency.svg)", "" else empty end),
+  (if (all_of("latency") | length) > 1 then "![latency](\($pictures)-latency.svg)", "" else empty end),
   "## With what",
   "",
   ([["machine", "\($head.cpu), \($head.cores) cores, \($head.memory / 1048576 | fixed(1)) GiB, \($head.kernel), \($head.disk) with \($head.syncs | thousands) durable writes of 4 KiB/s"],

@@ -4,10 +4,10 @@
 # (scripts/bench/run.sh starts one). Each row is written as soon as it's there: DATE-scale.md, and pictures beside it. A broken
 # promise or a part that fails ends it (1).
 #
-# SCALE_FAMILIES ('1000 10000 100000 1000000'), SCALE_ROWS (20000000), SCALE_EVENTS (500000), SCALE_SECONDS (30), SCALE_SOAK (600: so
-# many seconds under a steady stream, memory watched): smaller for a trial, whose report is DATE-scale-trial.md. BENCH_RESULTS:
+# SCALE_FAMILIES ('1000 10000 100000 1000000'), SCALE_ROWS (20000000), SCALE_EVENTS (500000), SCALE_SECONDS (30), SCALE_RATE
+# (5000), SCALE_SOAK (600: so many seconds under a steady stream, memory watched): smaller for a trial, whose report is DATE-scale-trial.md. BENCH_RESULTS:
 # another folder.
-# shellcheck disable=SC2154 # what lib.sh has set
+# shellcheck disable=SC2034,SC2154 # what lib.sh works with, and what it has set
 set -eu
 
 # shellcheck source=/dev/null
@@ -20,10 +20,11 @@ old_rows=${SCALE_ROWS:-20000000}
 events=${SCALE_EVENTS:-500000}
 seconds=${SCALE_SECONDS:-30}
 soak=${SCALE_SOAK:-600}
-RATE=5000
+rate=${SCALE_RATE:-5000} # of the steady stream
 USES=20       # of a family in the month, as in `make bench`: quotas of small populations grow to match
 FILL_FACTOR=70 # percent; about what pages have after many inserts in random places
-trial="${SCALE_FAMILIES:-}${SCALE_ROWS:-}${SCALE_EVENTS:-}${SCALE_SECONDS:-}${SCALE_SOAK:-}"
+trial="${SCALE_FAMILIES:-}${SCALE_ROWS:-}${SCALE_EVENTS:-}${SCALE_SECONDS:-}${SCALE_RATE:-}${SCALE_SOAK:-}"
+warmup=$(((seconds + 5) / 6))
 
 # ---- what was before --------------------------------------------------------------------------------------------------
 
@@ -35,20 +36,20 @@ fill() {
     fill_before=$(admin 'SELECT @@innodb_fill_factor')
     admin "SET GLOBAL innodb_fill_factor = $FILL_FACTOR; SET unique_checks = 0, foreign_key_checks = 0;
         INSERT INTO usage_record (event_id, family_id, customer_id, app_id, bytes_used, event_time, quota_month, partition_id, record_offset, created_at)
-        SELECT CONCAT(LPAD(LOWER(HEX(seq * (4294967296 DIV $old_rows) - 1)), 8, '0'), '-', LEFT(MD5(seq), 4), '-4', SUBSTR(MD5(seq), 5, 3), '-a',
-                SUBSTR(MD5(seq), 8, 3), '-', SUBSTR(MD5(seq), 11, 12)),
+        SELECT LOWER(CONCAT(LPAD(HEX(seq * (4294967296 DIV $old_rows) - 1), 8, '0'), '-0000-4000-a000-', LPAD(HEX(seq), 12, '0'))),
             1000001 + seq % 1000000, 10000001 + seq % 3000000, 'com.example.past', 1000000, '$old_month', '$old_month', seq % 6, seq DIV 6, '$old_month'
         FROM seq_1_to_$old_rows; SET GLOBAL innodb_fill_factor = $fill_before"
     assert_eq 'old records' "$old_rows" "$(sql 'SELECT COUNT(*) FROM usage_record')"
     settle_down
-    jq -nc --argjson rows "$old_rows" --argjson seconds $(($(date +%s) - fill_since)) --argjson mib "$(table_mib usage_record)" '$ARGS.named' >"$work/fill.row"
+    jq -nc --argjson rows "$old_rows" --argjson seconds $(($(date +%s) - fill_since)) --argjson mib "$(tables_mib usage_record)" '$ARGS.named' >"$work/fill.row"
     keep fill "$work/fill.row"
     publish
 }
 
-table_mib() {
-    sql "SELECT ROUND(SUM(data_length + index_length) / 1048576) FROM information_schema.tables WHERE table_schema = DATABASE()
-         AND table_name IN ('$1')"
+# tables_mib TABLE...: what their files hold.
+tables_mib() {
+    tables_list=$(for table in "$@"; do printf ",'%s/%s'" "$MYSQL_DATABASE" "$table"; done)
+    admin "SELECT ROUND(SUM(file_size) / 1048576) FROM information_schema.innodb_sys_tablespaces WHERE name IN (${tables_list#,})"
 }
 
 # ---- one size ---------------------------------------------------------------------------------------------------------
@@ -63,14 +64,12 @@ clear_records() {
 # events are blocked whatever the size.
 populate() {
     say "$1 families"
-    clear_records
-    sql 'DELETE FROM policy_assignment; DELETE FROM family_quota; DELETE FROM family_member; DELETE FROM family'
+    sql 'TRUNCATE policy_assignment; TRUNCATE family_quota; TRUNCATE family_member; TRUNCATE family'
     simulate families --seed-db --families "$1"
     sql "UPDATE family_quota SET total_quota_bytes = total_quota_bytes * GREATEST(1, $events DIV ($1 * $USES))"
     produce_warmers ".$1"
 }
 
-# start_over is for tables that may be emptied; here the old records stay.
 warm_up() {
     clear_records
     member_on "$warm_topic"
@@ -79,8 +78,8 @@ warm_up() {
 }
 
 stores_json() {
-    jq -nc --argjson redis "$(redis info memory | tr -d '\r' | sed -n 's/^used_memory://p')" --argjson records "$(table_mib usage_record)" \
-        --argjson quotas "$(table_mib "family_quota', 'customer_quota")" --argjson rest "$(table_mib "usage_block', 'alert_state', 'usage_event_outbox")" \
+    jq -nc --argjson redis "$(redis info memory | tr -d '\r' | sed -n 's/^used_memory://p')" --argjson records "$(tables_mib usage_record)" \
+        --argjson quotas "$(tables_mib family_quota customer_quota)" --argjson rest "$(tables_mib usage_block alert_state usage_event_outbox)" \
         '{redisBytes: $redis, recordsMiB: $records, quotasMiB: $quotas, restMiB: $rest}'
 }
 
@@ -104,9 +103,9 @@ backlog() {
 
 # In the state that the backlog left, which is warm.
 stream() {
-    say "$1 families: $RATE events/s for $seconds s"
+    say "$1 families: $rate events/s for $seconds s"
     serve "stream.$1"
-    with_tool latency --rate $RATE --seconds "$seconds" --warmup 5 --families "$1" --seed 12
+    with_tool latency --rate "$rate" --seconds "$seconds" --warmup "$warmup" --families "$1" --seed 12
     served "stream.$1"
     tick "$this_month"
     keep latency "$work/size.row" "$work/latency.tool" "$work/stream.$1.row"
@@ -115,10 +114,9 @@ stream() {
 
 # Memory as time goes on, under a steady stream.
 soak() {
-    say "$RATE events/s for $soak s, memory watched"
+    say "$rate events/s for $soak s, memory watched"
     serve soak
-    usage_topic=$bench_group.soak
-    simulate_on steady --families "$1" --rate "$RATE" --duration "${soak}s" --seed 13
+    simulate_on steady --families "$1" --rate "$rate" --duration "${soak}s" --seed 13
     soak_producer=$launched
     : >"$work/soak.memory"
     soak_since=$(date +%s)
@@ -143,6 +141,7 @@ publish() {
     jq -rs -L "$bench_folder" --slurpfile head "$work/head.json" --arg pictures "$(basename "$report_to")" --argjson seconds $(($(date +%s) - bench_since)) \
         -f "$bench_folder/scale.jq" "$rows" >"$work/report.md" || die 'the report could not be made'
     cp "$work/report.md" "$report_to.md"
+    [ "$(grep -c '"row":"latency"' "$rows")" -lt 2 ] || pictures
 }
 
 pictures() {
@@ -155,14 +154,13 @@ pictures() {
 
 bench_begin scale
 command -v gnuplot >/dev/null || die 'gnuplot is missing: sh scripts/deps.sh bench'
-for given in $sizes "$old_rows" "$events" "$seconds" "$soak"; do
+for given in $sizes "$old_rows" "$events" "$seconds" "$rate" "$soak"; do
     count 'SCALE_…' "$given"
 done
 report_to=$results/$(date +%F)-scale${trial:+-trial}
 mkdir -p "$results"
 this_month="quota_month >= '$(TZ=Asia/Seoul date +%Y-%m-01)'"
 old_month=$(TZ=Asia/Seoul date -d "$(TZ=Asia/Seoul date +%Y-%m-01) 12:00 45 days ago" +%Y-%m-01)
-empty_tables=' ' # usage_record isn't emptied: clear_records
 head_json >"$work/head.json"
 fill
 for size in $sizes; do
@@ -170,7 +168,6 @@ for size in $sizes; do
     backlog "$size"
     stream "$size"
 done
-pictures
 soak "$size"
 cat "$work/report.md"
 say "the same is in $report_to.md, with pictures beside it"

@@ -295,14 +295,15 @@ records() {
 
 # ---- the promises -----------------------------------------------------------------------------------------------------
 
-# promises_hold [CONDITION]: what holds at every commit, by SQL alone; CONDITION limits the sums to some months.
+# What holds at every commit, by SQL alone.
 promises_hold() {
-    sums_hold "${1:-}"
+    sums_hold
     alerts_hold
 }
 
+# months, a condition in SQL, limits them to some months.
 sums_hold() {
-    sums_where=${1:-TRUE}
+    sums_where=${months:-TRUE}
     no_rows "a customer's use is the sum of its records" "
         SELECT family_id, customer_id, quota_month, SUM(used), SUM(bytes) FROM (
             SELECT family_id, customer_id, quota_month, monthly_used_bytes used, 0 bytes FROM customer_quota WHERE $sums_where
