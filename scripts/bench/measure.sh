@@ -202,12 +202,13 @@ report() {
         --argjson seconds $(($(date +%s) - bench_since)) '$ARGS.named' >"$work/run.row"
     keep run "$work/run.row"
     jq -rs -L "$bench_folder" --slurpfile head "$work/head.json" -f "$bench_folder/report.jq" "$rows" >"$work/report.md" || die 'the report could not be made'
-    report_to=$results/$(date +%F)-${trial:+trial}
-    [ -n "$trial" ] || report_to=${report_to}bench
+    report_kind=bench
+    [ -z "$trial" ] || report_kind=trial
+    report_to=$results/$(date +%F)-$report_kind.md
     mkdir -p "$results"
-    cp "$work/report.md" "$report_to.md"
+    cp "$work/report.md" "$report_to"
     cat "$work/report.md"
-    say "the same is in $report_to.md"
+    say "the same is in $report_to"
 }
 
 bench_begin bench
