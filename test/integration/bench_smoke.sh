@@ -30,7 +30,7 @@ bench
 assert_eq 'exit code' 0 "$bench_code"
 cmp -s "$work/report" "$work"/results/*-trial.md || die 'what was printed is not what lies in the file'
 for row in 'consumed and parsed only' 'the script alone' 'settled alone' '\*\*two-core bound' '\*\*end to end, workers: 1' '\*\*end to end, workers: 2' \
-    'one event a transaction' 'replay, all known' 'cold Redis' 'one hot family' 'steady 500/s' 'steady: produced → committed' \
+    'one event a transaction' 'replay, all known' 'cold Redis' 'one hot family' 'a steady 500/s' 'steady: produced → committed' \
     'steady: produced → notification' 'Redis flushed in the midst: produced → committed' 'a lone event' 'machine' 'versions' 'MariaDB'; do
     grep -q "^| $row" "$work/report" || die "no row: $row"
 done
