@@ -8,7 +8,7 @@ def fixed($digits): (. * pow(10; $digits) | round) / pow(10; $digits) | tostring
 def percent: if . == null then "—" else "\(. * 100 | fixed(1)) %" end;
 def or_dash(f): if . == null then "—" else f end;
 def line: "| " + (map(if . == null then "" else tostring end) | join(" | ")) + " |";
-def table($head): ($head | line), ($head | map("---") | line), (.[] | line);
+def table($head): if length == 0 then "Not measured." else ($head | line), ($head | map("---") | line), (.[] | line) end;
 
 # events a second: over the whole pass, and between two moments of it (from the samples; null without enough of them)
 def rate: if . == null then null elif .eventsPerSecond then .eventsPerSecond else .events * 1000 / ([.ms, 1] | max) end;

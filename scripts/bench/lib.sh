@@ -218,14 +218,16 @@ progress_sql() {
     echo "SELECT ROUND(UNIX_TIMESTAMP(NOW(3)) * 1000), COALESCE(SUM(next_offset - first_offset), 0) FROM consumer_ledger WHERE group_id = '$1';"
 }
 
-# watch PID LABEL SECONDS: until it ends; looks at it, and over one connection at the ledger, twice a second.
+# watch PID LABEL SECONDS: until it ends; looks at it, and over one connection at the ledger, twice a second. In the background, since
+# only while it waits does a shell serve a signal at once.
 watch() {
     watch_left=$(($3 * 2))
     while [ "$watch_left" -gt 0 ] && look_at "$1" "$2"; do
         progress_sql "$group"
         sleep 0.5
         watch_left=$((watch_left - 1))
-    done | sql >"$work/$2.samples"
+    done | sql >"$work/$2.samples" &
+    wait $! || die "$2: nothing was seen of it"
     ! running "$1" || die "$2: not done after $3 s"
 }
 
@@ -308,8 +310,11 @@ served() {
 with_tool() {
     with_verb=$1
     shift
-    timeout --foreground "$DRAIN_SECONDS" "$tool" "$with_verb" -c "$work/owner.yaml" "$@" >"$work/$with_verb.tool" 2>"$work/$with_verb.err" ||
-        die "bench $with_verb: exit code $?"
+    "$tool" "$with_verb" -c "$work/owner.yaml" "$@" >"$work/$with_verb.tool" 2>"$work/$with_verb.err" &
+    pids="$pids $!"
+    with_code=0
+    wait $! || with_code=$?
+    [ "$with_code" = 0 ] || die "bench $with_verb: exit code $with_code"
 }
 
 # ---- promises ---------------------------------------------------------------------------------------------------------
