@@ -14,7 +14,7 @@ bench_folder=$(dirname "$0")
 . "$bench_folder/../../test/integration/lib.sh"
 tool=${BENCH_TOOL:-$build/test/bench} # another one: for the test that a part may fail
 results=${BENCH_RESULTS:-$root/test/bench/results}
-DRAIN_SECONDS=900 # a pass that takes longer has failed
+DRAIN_SECONDS=1800 # a pass that takes longer has failed
 
 # Of all logs only the end of the newest.
 die() {

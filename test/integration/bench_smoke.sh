@@ -10,7 +10,7 @@ begin bench_smoke
 # bench VARIABLE=VALUE...: its report and what it says are in $work.
 bench() {
     bench_code=0
-    env BENCH_EVENTS=2000 BENCH_FAMILIES=50 BENCH_REPEATS=1 BENCH_SECONDS=2 BENCH_RATE=500 BENCH_RESULTS="$work/results" "$@" \
+    env BENCH_EVENTS=1000 BENCH_FAMILIES=40 BENCH_REPEATS=1 BENCH_SECONDS=2 BENCH_RATE=500 BENCH_RESULTS="$work/results" "$@" \
         sh "$root/scripts/bench/measure.sh" >"$work/report" 2>"$work/bench.err" || bench_code=$?
 }
 
