@@ -98,7 +98,7 @@ row_batch1() {
     singles=$(smaller $SINGLES "$events")
     say "$singles events, one a transaction"
     load "$bench_group.singles" singles --count "$singles" --seed 2
-    pass batch1 warm "$usage_topic" singles 'batch: {max_records: 1}'
+    pass batch1 warm "$usage_topic" singles 'batch: {max_events: 1}'
 }
 
 # Other numbers of workers in turn, so that a machine that gets slower is no worker's fault. The last one is what a replay repeats.

@@ -34,7 +34,9 @@ include "figures";
 
   "# tallyd, measured \($head.started)",
   "",
-  "\($run.events | thousands) events of \($run.families | thousands) families, \(if $m.one then "\($m.one | rate | thousands) events/s with one worker, \($m.one | own | fixed(1)) µs of tallyd's own CPU an event" else "some rows only" end). All in one run of \($run.seconds / 60 | floor) min \($run.seconds % 60) s, tallyd and every server on this machine; after each pass every promise was ticked.",
+  (if $m.one then "\($m.one | rate | thousands) events/s with one worker, \($m.one | own | fixed(1)) µs of tallyd's own CPU an event" else "some rows only" end) as $gist
+| "\($run.events | thousands) events of \($run.families | thousands) families: \($gist).",
+  "All in one run of \($run.seconds / 60 | floor) min \($run.seconds % 60) s, tallyd and every server on this machine; after each pass every promise was ticked.",
   "",
   "## Targets",
   "",
@@ -72,7 +74,7 @@ include "figures";
     cpu_row("**end to end, workers: 1**"; $m.one; (if $m.one then spread("workers1") else "" end)),
     cpu_row("**end to end, workers: 2**"; $m.two; (if $m.two then spread("workers2") else "" end)),
     (if $bound_whole then ["bound by the CPU of the pass itself", "", ($bound_whole | thousands), "", "", "", "", ($m.one | all_cpu | fixed(1)), "2 ÷ what workers: 1 used"] else empty end),
-    cpu_row("one event a transaction"; $m.batch1; "`batch.max_records: 1`"),
+    cpu_row("one event a transaction"; $m.batch1; "`batch.max_events: 1`"),
     cpu_row("replay, all known"; $m.replay; "the same group, from offset 0; peak memory \($m.replay.memoryKiB / 1024 | fixed(1)) MiB"),
     cpu_row("cold Redis"; $m.cold; ($m.cold | or_dash(ends))),
     cpu_row("one hot family, half of all"; $m.hot; ($m.hot | or_dash(ends))),

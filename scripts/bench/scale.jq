@@ -13,14 +13,26 @@ include "figures";
 | ($passes | if length < 2 then null else
       [["tallyd", (last | own) - (first | own)], ["Redis", (last | of("redis")) - (first | of("redis"))],
        ["MariaDB", (last | of("mysql")) - (first | of("mysql"))], ["Kafka", (last | of("kafka")) - (first | of("kafka"))]] end) as $growth
-| "# tallyd over many families, measured \($head.started)",
+# A third of the time is for filling what is bounded; the last reading counts against the first one after it.
+| (if $soak then $soak.memory | map(select(.[0] >= $soak.seconds / 3)) else [] end) as $later
+| def mib: "\(. / 1024 | fixed(1)) MiB";
+  def verdict($reached): if $reached then "**reached**" else "not reached" end;
+  def fall: if $kept < 1 then "falls by \(1 - $kept | percent)" else "doesn't fall" end;
+
+  "# tallyd over many families, measured \($head.started)",
   "",
-  (if $kept then "From \($passes | first.families | thousands) to \($passes | last.families | thousands) families throughput \(if $kept < 1 then "falls by \(1 - $kept | percent)" else "doesn't fall" end) (wanted: by less than half; \(if $kept > 0.5 then "**reached**" else "not reached" end)). CPU an event grows by \($growth | map("\(.[0]) \(.[1] | fixed(1)) µs") | join(", "))."
+  (if $kept then
+       "From \($passes | first.families | thousands) to \($passes | last.families | thousands) families throughput \(fall)"
+           + " (wanted: by less than half; \(verdict($kept > 0.5))).",
+       "CPU an event grows by \($growth | map("\(.[0]) \(.[1] | fixed(1)) µs") | join(", "))."
    else "Sizes so far: \($passes | length)." end),
-  (if $soak then
-       # a third of the time is for filling what is bounded; the last reading against the first one after it
-       ($soak.memory | map(select(.[0] >= $soak.seconds / 3))) as $later
-     | "", "Memory under a steady \($soak.events / $soak.seconds | thousands) events/s for \($soak.seconds) s: \($later | if length == 0 then "—" else "\(first[1] / 1024 | fixed(1)) MiB at \(first[0]) s, \(last[1] / 1024 | fixed(1)) MiB at \(last[0]) s, at most \(map(.[2]) | max / 1024 | fixed(1)) MiB (wanted: ≤ 64 MiB and flat; \(if (map(.[2]) | max) <= 65536 and last[1] <= first[1] * 1.05 then "**reached**" else "not reached" end))" end). Families: \($soak.families | thousands)." else empty end),
+  (if ($later | length) > 0 then
+       "",
+       "Memory under a steady \($soak.events / $soak.seconds | thousands) events/s of \($soak.families | thousands) families:"
+           + " \($later | first[1] | mib) after \($later | first[0]) s, \($later | last[1] | mib) after \($later | last[0]) s,"
+           + " at most \($later | map(.[2]) | max | mib)"
+           + " (wanted: ≤ 64 MiB and flat; \(verdict(($later | map(.[2]) | max) <= 65536 and ($later | last[1]) <= ($later | first[1]) * 1.05)))."
+   else empty end),
   "",
   (if $fill then "Beside the month's own there are \($fill.rows | thousands) records of months before (\($fill.mib | thousands) MiB, filled in \($fill.seconds) s)." else empty end),
   "\($seconds / 60 | floor) min so far. After each pass every promise was ticked.",

@@ -123,7 +123,7 @@ soak() {
     while running "$soak_producer"; do
         look_at "$served" soak
         echo "[$(($(date +%s) - soak_since)),$(sed -n 3p "$work/soak.look"),$(sed -n 2p "$work/soak.look")]" >>"$work/soak.memory"
-        sleep 5
+        sleep $((soak / 120 + 1))
     done
     ended simulate "$soak_producer" 0
     served soak
