@@ -12,6 +12,7 @@
 # DIR/env holds shell assignments for clients; DIR/SERVER/pid and DIR/SERVER/log are what their names say.
 # TALLYD_CACHE: where Kafka is kept (.cache). TALLYD_BUILD: where the helper tools are built (build).
 # TALLYD_STACK_TIMEOUT: seconds that a server may take to answer (60).
+# TALLYD_STACK_JAVA: an option for how Kafka's JVM compiles, in place of quickly rather than well.
 # TALLYD_STACK_MYSQL: more lines for MariaDB's configuration, with commas between; they win over the small settings that suit tests.
 #
 # Where Apache Kafka can't be had, the embedded broker (test/tool/broker.c) stands in and says so; then BROKER_KIND in DIR/env is
@@ -271,7 +272,7 @@ kafka_java() {
     kafka_archive=$(kafka_archive "$kafka_home")
     # A class archive hangs on the exact class path, so the jars are named one by one, in order.
     kafka_classes=$(printf '%s:' "$kafka_home"/*.jar)
-    set -- -XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData -XX:+ExitOnOutOfMemoryError -Djava.awt.headless=true \
+    set -- "${TALLYD_STACK_JAVA:--XX:TieredStopAtLevel=1}" -XX:+UseSerialGC -XX:-UsePerfData -XX:+ExitOnOutOfMemoryError -Djava.awt.headless=true \
         -Djava.io.tmpdir="$kafka_dir/tmp" -Dlog4j2.configurationFile="$kafka_dir/log4j2.properties" \
         -cp "${kafka_classes%:}" "$@"
     if [ -n "${KAFKA_ARCHIVE_TO:-}" ]; then

@@ -145,7 +145,7 @@ static const struct config_key keys[] = {
 
     INT("workers", workers, "1", 1, 64, 1, "members of the consumer group in this process"),
 
-    INT("batch.max_events", batch.max_events, "1000", 1, 10000, 1, "most events settled in one transaction"),
+    INT("batch.max_events", batch.max_events, "4000", 1, 10000, 1, "most events settled in one transaction"),
     INT("batch.max_bytes", batch.max_bytes, "4194304", 1024, 67108864, 1, "most bytes of record values in one batch"),
     INT("batch.linger_ms", batch.linger_ms, "2", 0, 1000, 1, "how long a lone event waits for company"),
 

@@ -13,7 +13,9 @@
 #include "log.h"
 #include "worker_internal.h"
 
-#define CLAIM_POLL_MS 5          /* while partitions are to be claimed */
+#define CLAIM_POLL_MS 5 /* while partitions are to be claimed */
+#define NAP_MS 1
+#define NAPS_MS 50 /* a batch that waits for longer has something to wait for: a store that is away */
 #define REVOKE_DEADLINE_MS 10000 /* others wait for the partitions meanwhile */
 #define CLOSE_DEADLINE_MS 5000
 #define WATCH_TIMEOUT_MS 1000
@@ -366,6 +368,15 @@ static int wait_for_next(struct worker *w, const struct batch *b, int64_t since_
     return fill_wait_ms(&f);
 }
 
+/* In a stream each record would end the poll. So a batch that waits for more sleeps, and then takes what has
+ * come; not for long, the settler's return can't end it. Returns how long is left for the poll to wait. */
+static int nap(const struct batch *b, int wait_ms, int64_t waited_ms) {
+    if (b->count == 0 || wait_ms <= 0 || waited_ms > NAPS_MS)
+        return wait_ms;
+    clock_sleep_ms(NAP_MS);
+    return 0;
+}
+
 /* Takes records until the batch is full, or full enough when there is none at hand. False: a rebalance
  * ran inside the poll, or the group was left. */
 static bool take_records(struct worker *w, struct batch *b) {
@@ -393,6 +404,7 @@ static bool take_records(struct worker *w, struct batch *b) {
         wait = some ? 0 : wait_for_next(w, b, since);
         if (!some && !wait)
             break;
+        wait = nap(b, wait, clock_monotonic_ms() - since);
     } while (!is_full(w, b));
     /* carried messages that didn't fit stay, in order */
     if (taken) {

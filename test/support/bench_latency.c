@@ -16,7 +16,8 @@
 #include "mysql_db.h"
 #include "population.h"
 
-#define LOOK_EVERY_NS 1000000     /* at the ledger, under load: more would be a load of its own */
+#define LOOK_EVERY_NS 2000000     /* at the ledger, under load: more would be a load of its own */
+#define STREAM_LINGER_MS "5"      /* the clients' own default, librdkafka's and Java's */
 #define LONE_LOOK_EVERY_NS 200000 /* beside an idle server */
 #define DEADLINE_MS 60000
 #define ASK_TIMEOUT_MS 10000
@@ -187,10 +188,19 @@ static void deinit(struct measuring *m) {
     bench_times_free(&m->notified);
 }
 
+/* How long the producer waits for company. */
+static void linger(struct config *cfg, const char *ms) {
+    cfg->kafka.properties =
+        mem_realloc(cfg->kafka.properties, (cfg->kafka.property_count + 1) * sizeof *cfg->kafka.properties);
+    cfg->kafka.properties[cfg->kafka.property_count++] =
+        (struct config_property){.name = mem_strdup("linger.ms"), .value = mem_strdup(ms)};
+}
+
 json_t *bench_latency(struct config *cfg, const struct bench_options *o, struct error *err) {
     struct measuring m = {.cfg = cfg, .o = o, .meter = {.options = o}};
     json_t *result = NULL;
     m.db = db_new(cfg, DB_READ_COMMITTED);
+    linger(cfg, STREAM_LINGER_MS);
     if ((m.watch = bench_watch_start(cfg, LOOK_EVERY_NS, err)) &&
         bench_load_open(&m.load, cfg, o, o->rate, err) && run_load(&m, err))
         result = load_result(&m, err);
@@ -199,14 +209,6 @@ json_t *bench_latency(struct config *cfg, const struct bench_options *o, struct 
 }
 
 /* ---- one at a time ---- */
-
-/* The producer would wait for company. */
-static void do_not_linger(struct config *cfg) {
-    cfg->kafka.properties =
-        mem_realloc(cfg->kafka.properties, (cfg->kafka.property_count + 1) * sizeof *cfg->kafka.properties);
-    cfg->kafka.properties[cfg->kafka.property_count++] =
-        (struct config_property){.name = mem_strdup("linger.ms"), .value = mem_strdup("0")};
-}
 
 static bool send_one(struct measuring *m, struct error *err) {
     if (!bench_load_send(&m->load, err) || !bench_load_flush(&m->load, err))
@@ -236,7 +238,7 @@ static bool run_lone(struct measuring *m, struct error *err) {
 json_t *bench_lone(struct config *cfg, const struct bench_options *o, struct error *err) {
     struct measuring m = {.cfg = cfg, .o = o, .meter = {.options = o}};
     json_t *result = NULL;
-    do_not_linger(cfg);
+    linger(cfg, "0");
     if ((m.watch = bench_watch_start(cfg, LONE_LOOK_EVERY_NS, err)) &&
         bench_load_open(&m.load, cfg, o, 0, err) && run_lone(&m, err))
         result = json_pack("{s:o,s:o,s:o}", "acked", bench_times_json(&m.acked), "committed",
