@@ -38,6 +38,7 @@ struct settle {
     int32_t closed_before;           /* usage_floor, as last read */
     bool maybe_committed;            /* the last COMMIT wasn't acknowledged */
     struct insert insert;            /* rows of the statement at hand */
+    struct error duplicate;          /* why an id counts as known, in this attempt; none: it was found */
     struct outbox_list born;         /* rows of the last commit, in event order; the caller takes them */
 };
 

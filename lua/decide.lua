@@ -29,9 +29,17 @@
 -- as no sum passes it: a + b > c is written a > c - b. %d prints a 64-bit Redis' numbers exactly
 -- (and faster than %.0f does).
 
-local call, try, format, find, match, sub, number = redis.call, redis.pcall, string.format, string.find, string.match,
-  string.sub, tonumber
+local call, format, find, match, sub, number = redis.call, string.format, string.find, string.match, string.sub,
+  tonumber
 local oldest, ttl, thresholds = number(ARGV[1]), ARGV[2], ARGV[3]
+
+-- A read of a key that may be of another type: then a table with that as err. Whatever else fails, a
+-- missing right say, fails as it would have.
+local function try(...)
+  local reply = redis.pcall(...)
+  if type(reply) == 'table' and reply.err and not find(reply.err, 'WRONGTYPE', 1, true) then return call(...) end
+  return reply
+end
 
 -- What the string keys hold, with what this call has changed: false is a missing one or of another type.
 local value = {}

@@ -306,7 +306,7 @@ static void judge_against(struct batch *b, size_t i, int64_t family, int64_t cus
     if (same_figures(&e->usage, family, customer, bytes)) {
         e->outcome = OUTCOME_DUPLICATE;
         drop_decision(b, e);
-    } else {
+    } else if (e->outcome != OUTCOME_REJECTED || e->why.code != REJECT_ID_CONFLICT) { /* said once a batch */
         batch_reject(b, i, REJECT_ID_CONFLICT,
                      "eventId: known already with another family, customer or amount");
     }

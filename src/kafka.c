@@ -24,7 +24,9 @@
 #define QUEUED_KIB 16384
 #define LEAST_QUEUED_KIB 2048
 #define FETCH_MAX (1024 * 1024)
-#define METADATA_MS 250
+#define METADATA_MS 500
+#define METADATA_AGE_MS                                                                                      \
+    900000 /* the client's default; else three times the interval, as little as an outage lasts */
 
 /* One row a code that isn't simply "try again". */
 static const struct {
@@ -227,6 +229,7 @@ static rd_kafka_conf_t *consumer_conf(const struct config *cfg, struct error *er
         {"queued.max.messages.kbytes", NULL, share(QUEUED_KIB, cfg->workers, LEAST_QUEUED_KIB)},
         {"fetch.max.bytes", NULL, FETCH_MAX},
         {"topic.metadata.refresh.interval.ms", NULL, METADATA_MS},
+        {"metadata.max.age.ms", NULL, METADATA_AGE_MS},
     };
     return conf_with(cfg, bounds, sizeof bounds / sizeof *bounds, own, sizeof own / sizeof *own, err);
 }

@@ -8,6 +8,9 @@
 #include "mysql_db_internal.h"
 #include "period.h"
 
+#define CODE_TOO_MANY_PREPARED 1461
+#define CODE_CANNOT_BE_PREPARED 1295
+
 void insert_begin(struct insert *i, const struct insert_form *form) {
     i->form = form;
     i->count = 0;
@@ -146,6 +149,19 @@ static bool fail(struct db *db, MYSQL_STMT *stmt, const char *what, struct error
     return db_fail_with(db, mysql_stmt_errno(stmt), what, mysql_stmt_error(stmt), err);
 }
 
+/* Many rows in one call were fewer in the table: nothing of it may be settled. */
+static bool too_few(const char *what, struct error *err) {
+    return error_set(err, ERROR_MYSQL, ERROR_RETRY, ERROR_NOT_DONE, 0,
+                     "%s: the server wrote fewer rows than it was given", what);
+}
+
+/* So many are prepared already, by whomever, or somebody between doesn't let it through. */
+static bool cannot_prepare(MYSQL_STMT *stmt) {
+    return mysql_stmt_errno(stmt) == CODE_TOO_MANY_PREPARED ||
+           mysql_stmt_errno(stmt) == CODE_CANNOT_BE_PREPARED;
+}
+
+/* NULL: with an error, or without one where this connection takes text only from now on. */
 static MYSQL_STMT *prepare(const struct insert_form *form, struct db *db, const char *what,
                            struct error *err) {
     for (size_t i = 0; i < db->prepared_count; i++) {
@@ -165,7 +181,10 @@ static MYSQL_STMT *prepare(const struct insert_form *form, struct db *db, const 
     buf_free(&sql);
     if (!failed)
         return stmt;
-    fail(db, stmt, what, err);
+    if (cannot_prepare(stmt))
+        db->bulk = false;
+    else
+        fail(db, stmt, what, err);
     if (db->conn) {
         db->prepared_count--;
         mysql_stmt_close(stmt);
@@ -179,7 +198,7 @@ static bool run_in_bulk(const struct insert *i, struct db *db, struct error *err
         return false;
     MYSQL_STMT *stmt = prepare(i->form, db, call.what, err);
     if (!stmt)
-        return false;
+        return !db->bulk && db->conn && run_as_text(i, db, NULL, err);
     struct binding b = {.insert = i};
     bind_columns(&b);
     unsigned rows = (unsigned)insert_rows(i);
@@ -188,6 +207,8 @@ static bool run_in_bulk(const struct insert *i, struct db *db, struct error *err
     mysql_stmt_attr_set(stmt, STMT_ATTR_CB_PARAM, (void *)bind_row);
     if (mysql_stmt_bind_param(stmt, b.binds) != 0 || mysql_stmt_execute(stmt) != 0)
         return fail(db, stmt, call.what, err);
+    if (mysql_stmt_affected_rows(stmt) < rows) /* more there may be: what triggers change is added */
+        return too_few(call.what, err);
     return db_leave(db, &call, err);
 }
 

@@ -326,6 +326,10 @@ static bool find_known(struct settle *s, struct attempt *a, struct error *err) {
     size_t found = 0;
     if (!known_look_up(s->db, a->b, a->live, a->live_count, &found, err))
         return false;
+    if (found == 0 && s->duplicate.area != ERROR_NONE) { /* of a table that somebody's trigger writes? */
+        *err = s->duplicate;
+        return false;
+    }
     for (size_t i = 0; i < a->live_count; i++) {
         const struct batch_event *e = &a->b->events[a->live[i]];
         if (e->outcome != OUTCOME_OPEN || found == 0)
@@ -381,6 +385,7 @@ static enum settle_result transact(struct settle *s, struct attempt *a, struct e
         db_rollback(s->db);
         return come_back(a->b, "month_closed", true);
     }
+    error_clear(&s->duplicate);
     if (!settle_write_ids(s, a, &fresh, err))
         return give_up(s, err);
     if (!fresh) {

@@ -98,6 +98,7 @@ static bool insert_usage(struct settle *s, const struct attempt *a, const struct
         return true;
     if (!db_error_is_duplicate(err))
         return false;
+    s->duplicate = *err;
     error_clear(err);
     *fresh = false;
     return true;

@@ -401,6 +401,8 @@ static bool take_records(struct worker *w, struct batch *b) {
             return false;
         if (first && b->count)
             since = clock_monotonic_ms();
+        if (!some)
+            note_heard(w);
         wait = some ? 0 : wait_for_next(w, b, since);
         if (!some && !wait)
             break;

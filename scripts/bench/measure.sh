@@ -185,6 +185,7 @@ row_flush() {
     say "$rate events/s, and Redis flushed in the midst"
     steady flush
     (sleep $((seconds / 6 + warmup)) && redis FLUSHALL >/dev/null) &
+    pids="$pids $!"
     steadied flush latency --rate "$rate" --seconds $(((seconds + 1) / 2)) --warmup "$warmup" --families "$families" --seed 5
     stores=used
 }

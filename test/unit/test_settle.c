@@ -965,6 +965,28 @@ START_TEST(triggers_change_no_count) {
 }
 END_TEST
 
+/* A duplicate that isn't one of an id is somebody's fault to be told of, not a known id to be sought for
+ * ever. */
+START_TEST(a_duplicate_of_another_table) {
+    struct figures f = usual();
+    struct error why = {0};
+    give_quota(&f);
+    stores_sql(db, "CREATE TABLE test_copy (n BIGINT NOT NULL PRIMARY KEY) ENGINE=InnoDB");
+    stores_sql(db, "INSERT INTO test_copy VALUES (1)");
+    stores_sql(
+        db,
+        "CREATE TRIGGER test_copies AFTER INSERT ON usage_record FOR EACH ROW INSERT INTO test_copy VALUES (1)");
+    allow(&f, "e1", 1, 0);
+    batch_prepare(b);
+    enum settle_result result = settle_batch(&settle, b, &why);
+    stores_sql(db, "DROP TRIGGER test_copies");
+    ck_assert_int_eq(result, SETTLE_FAILED);
+    ck_assert_int_eq(why.code, 1062);
+    ck_assert_int_eq(run(&settle), SETTLE_DONE);
+    stores_sql(db, "DROP TABLE test_copy");
+}
+END_TEST
+
 /* ---- closed months ---- */
 
 START_TEST(closed_months_are_too_old) {
@@ -1211,6 +1233,7 @@ static void add_rest(TCase *tc) {
     tcase_add_test(tc, rows_are_born_leased_to_the_creator);
     tcase_add_test(tc, refused_data_leaves_nothing);
     tcase_add_test(tc, triggers_change_no_count);
+    tcase_add_test(tc, a_duplicate_of_another_table);
     tcase_add_test(tc, closed_months_are_too_old);
     tcase_add_test(tc, a_floor_that_is_gone);
     tcase_add_test(tc, waits_for_a_writer_and_comes_back);
