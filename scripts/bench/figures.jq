@@ -21,5 +21,7 @@ def own: .cpuMicros.tallyd // .cpuMicros.self;
 def of($server): .cpuMicros[$server];
 def servers: of("redis") + of("mysql") + of("kafka");
 def all_cpu: own + servers;
+# the share of the records that got as far as this part
+def reached: .events / (.events + (.leftOut // 0));
 # the one whose rate is in the middle
 def median: sort_by(rate) | .[(length - 1) / 2 | floor];

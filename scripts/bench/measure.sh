@@ -26,6 +26,8 @@ seconds=${BENCH_SECONDS:-60}
 rate=${BENCH_RATE:-5000} # of the steady stream
 warmup=$(((seconds + 11) / 12))
 SINGLES=50000 # events settled one by one, at most
+part_events=$(((events * 3 + 9) / 10)) # of the parts that write: enough for a figure
+pass_events=$(((events * 2 + 4) / 5))  # of each of the passes that are repeated
 LONE=200      # events that come alone, at most
 trial="${BENCH_EVENTS:-}${BENCH_FAMILIES:-}${BENCH_REPEATS:-}${BENCH_SECONDS:-}${BENCH_RATE:-}${BENCH_ONLY:-}"
 
@@ -55,6 +57,8 @@ prepare() {
     produce_warmers ''
     main_topic=$usage_topic
     simulate events --families "$families" --rate 0 --count "$events" --seed 1
+    load "$bench_group.passes" passes --count "$pass_events" --seed 7
+    pass_topic=$usage_topic
     settle_down
 }
 
@@ -65,18 +69,18 @@ ceiling() {
     start_over cold
     member_on "$main_topic"
     # shellcheck disable=SC2046 # several options
-    with_tool "$1" --count "$events" $(server_pids)
+    with_tool "$1" --count "$2" $(server_pids)
     keep "$1" "$work/$1.tool"
 }
 
 row_consume() {
-    ceiling consume
+    ceiling consume "$events"
 }
 row_script() {
-    ceiling script
+    ceiling script "$part_events"
 }
 row_settle() {
-    ceiling settle
+    ceiling settle "$part_events"
     promises_hold
 }
 
@@ -106,7 +110,7 @@ row_workers() {
     for number in $(seq "$repeats"); do
         for workers in 2 1; do
             say "end to end, workers: $workers, pass $number of $repeats"
-            pass "workers$workers" warm "$main_topic" events "workers: $workers"
+            pass "workers$workers" warm "$pass_topic" passes "workers: $workers"
         done
     done
     stores=settled
@@ -116,7 +120,7 @@ row_workers() {
 row_replay() {
     if [ "$stores" != settled ]; then
         say 'a first pass, to be replayed'
-        pass workers1 warm "$main_topic" events 'workers: 1'
+        pass workers1 warm "$pass_topic" passes 'workers: 1'
     fi
     say 'replay'
     replay_before=$(sql 'SELECT SUM(settled), SUM(blocked), SUM(duplicate), SUM(rejected) FROM consumer_ledger')
@@ -128,7 +132,7 @@ row_replay() {
     assert_eq 'the ledger after the replay' "$replay_before" \
         "$(sql 'SELECT SUM(settled), SUM(blocked), SUM(duplicate), SUM(rejected) FROM consumer_ledger')"
     tick
-    tick_produced events
+    tick_produced passes
     drained replay
     keep replay "$work/replay.row"
     stores=used
