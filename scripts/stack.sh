@@ -13,6 +13,7 @@
 # TALLYD_CACHE: where Kafka is kept (.cache). TALLYD_BUILD: where the helper tools are built (build).
 # TALLYD_STACK_TIMEOUT: seconds that a server may take to answer (60).
 # TALLYD_STACK_JAVA: an option for how Kafka's JVM compiles, in place of quickly rather than well.
+# TALLYD_STACK_KAFKA: more lines for the broker's properties, with commas between.
 # TALLYD_STACK_MYSQL: more lines for MariaDB's configuration, with commas between; they win over the small settings that suit tests.
 #
 # Where Apache Kafka can't be had, the embedded broker (test/tool/broker.c) stands in and says so; then BROKER_KIND in DIR/env is
@@ -246,6 +247,7 @@ controller.quorum.election.backoff.max.ms=100
 controller.quorum.fetch.timeout.ms=500
 log.index.size.max.bytes=1048576
 log.cleaner.dedupe.buffer.size=16777216
+$(echo "${TALLYD_STACK_KAFKA:-}" | tr ',' '\n')
 EOF
     cat >"$1/kafka/log4j2.properties" <<EOF
 status=error

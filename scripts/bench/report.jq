@@ -20,12 +20,12 @@ include "figures";
 | (if $m.one and $bound then ($m.one | rate) / $bound else null end) as $of_bound
 | (if $m.one and $m.batch1 then ($m.one | rate) / ($m.batch1 | rate) else null end) as $times_single
 | (if $m.replay and $m.one then ($m.replay | rate) / ($m.one | rate) else null end) as $times_replay
-# A pass that's over within a minute has no "after": then its last quarter counts, against the same part of the warm pass.
+# A pass that's over within a minute has no "after": then its second half counts, against the warm passes' median.
 | (if $m.cold and $m.one then
        ($m.cold.ms > 75000) as $long
-       | ($m.cold | rate_between((if $long then 60000 else .ms * 3 / 4 end); .ms)) as $late
-       | ($m.one | rate_between(.ms * 3 / 4; .ms)) as $warm
-       | if $late and $warm and $warm > 0 then {cost: (1 - $late / $warm), when: (if $long then "after the first minute" else "in its last quarter; it took less than a minute and a quarter" end)} else null end
+       | ($m.cold | rate_between((if $long then 60000 else .ms / 2 end); .ms)) as $late
+       | ($m.one | rate) as $warm
+       | if $late and $warm and $warm > 0 then {cost: (1 - $late / $warm), when: (if $long then "after the first minute" else "in its second half; it took less than a minute and a quarter" end)} else null end
    else null end) as $cold_cost
 | def target($number; $what; $wanted; $figure; text; reached):
       [$number, $what, $wanted, (if $figure == null then "—" else ($figure | text) end),

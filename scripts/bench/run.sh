@@ -16,7 +16,8 @@ esac
 TALLYD_STACK_MYSQL=innodb-buffer-pool-size=$pool,innodb-log-file-size=1G,innodb-flush-log-at-trx-commit=1,innodb-doublewrite=ON
 TALLYD_STACK_MYSQL=$TALLYD_STACK_MYSQL,innodb-adaptive-hash-index=ON,innodb-flush-method=O_DIRECT
 TALLYD_STACK_JAVA=-XX:+TieredCompilation # as a broker has it that runs for long
-export TALLYD_STACK_MYSQL TALLYD_STACK_JAVA
+TALLYD_STACK_KAFKA=num.io.threads=$(nproc),num.network.threads=1 # for this machine's cores, not for a server's
+export TALLYD_STACK_MYSQL TALLYD_STACK_JAVA TALLYD_STACK_KAFKA
 # figures of a stand-in would say nothing
 export TALLYD_REQUIRE_KAFKA=1
 exec sh "$root/scripts/with-stack.sh" --kafka-partitions 6 -- sh "$root/scripts/bench/$script"
