@@ -36,6 +36,10 @@ struct fault fault_at(const char *point);
 struct fault fault_in_thread(const char *what);
 /* The same for a statement. */
 struct fault fault_at_statement(const char *sql, size_t len);
+/* Whether it asks for that; never in a release, which so holds nothing of what would follow. */
+static inline bool fault_asks(const struct fault *f, enum fault_verdict verdict) {
+    return f->verdict == verdict;
+}
 #else
 static inline struct fault fault_at(const char *point) {
     (void)point;
@@ -49,6 +53,11 @@ static inline struct fault fault_at_statement(const char *sql, size_t len) {
     (void)sql;
     (void)len;
     return (struct fault){FAULT_NONE, 0};
+}
+static inline bool fault_asks(const struct fault *f, enum fault_verdict verdict) {
+    (void)f;
+    (void)verdict;
+    return false;
 }
 #endif
 

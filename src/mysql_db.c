@@ -269,11 +269,11 @@ bool db_enter(struct db *db, struct db_call *call, const char *sql, size_t len, 
     memcpy(call->what, sql, n);
     call->what[n] = '\0';
     call->fault = fault_at_statement(sql, len);
-    return call->fault.verdict != FAULT_FAIL || db_fail_injected(db, &call->fault, call->what, err);
+    return !fault_asks(&call->fault, FAULT_FAIL) || db_fail_injected(db, &call->fault, call->what, err);
 }
 
 bool db_leave(struct db *db, const struct db_call *call, struct error *err) {
-    return call->fault.verdict != FAULT_AFTER || db_fail_injected(db, &call->fault, call->what, err);
+    return !fault_asks(&call->fault, FAULT_AFTER) || db_fail_injected(db, &call->fault, call->what, err);
 }
 
 static bool db_run(struct db *db, const char *sql, size_t len, struct error *err) {

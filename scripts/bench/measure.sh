@@ -24,10 +24,7 @@ families=${BENCH_FAMILIES:-50000}
 repeats=${BENCH_REPEATS:-3}
 seconds=${BENCH_SECONDS:-60}
 rate=${BENCH_RATE:-5000} # of the steady stream
-warmup=$(((seconds + 1) / 2)) # of a steady stream: until the broker's JVM has compiled what producing needs
 SINGLES=50000 # events settled one by one, at most
-part_events=$(((events * 3 + 9) / 10)) # of the parts that write: enough for a figure
-pass_events=$(((events * 2 + 4) / 5))  # of each of the passes that are repeated
 LONE=200      # events that come alone, at most
 trial="${BENCH_EVENTS:-}${BENCH_FAMILIES:-}${BENCH_REPEATS:-}${BENCH_SECONDS:-}${BENCH_RATE:-}${BENCH_ONLY:-}"
 
@@ -221,6 +218,9 @@ for given in "BENCH_EVENTS $events" "BENCH_FAMILIES $families" "BENCH_REPEATS $r
     # shellcheck disable=SC2086 # a name and a value
     count $given
 done
+warmup=$(((seconds + 1) / 2)) # of a steady stream: until the broker's JVM has compiled what producing needs
+part_events=$(((events * 3 + 9) / 10)) # of the parts that write: enough for a figure
+pass_events=$(((events * 2 + 4) / 5))  # of each of the passes that are repeated
 stores=used
 prepare
 head_json >"$work/head.json"

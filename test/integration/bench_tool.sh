@@ -13,7 +13,7 @@ measure() {
     measure_label=$1
     measure_verb=$2
     shift 2
-    "$bench" "$measure_verb" -c "$work/owner.yaml" "$@" >"$work/$measure_label.json" 2>"$work/$measure_label.err" ||
+    "$bench" "$measure_verb" -c "$work/bench.yaml" "$@" >"$work/$measure_label.json" 2>"$work/$measure_label.err" ||
         die "bench $measure_verb: exit code $?"
 }
 
@@ -48,6 +48,8 @@ outcomes() {
          SELECT event_id, payload_json FROM usage_event_outbox ORDER BY 1" >"$work/outcomes.$1"
 }
 
+# Several batches, so that some repeats come in a later one.
+{ cat "$work/owner.yaml" && echo 'batch: {max_events: 500}'; } >"$work/bench.yaml"
 simulate events --seed-db --families 200 --count 4000 --rate 0 --broken 0.05 --duplicates 0.05 --seed "$seed"
 fresh=$(produced '.produced.normal + .produced.late' events)
 

@@ -219,7 +219,7 @@ admin 'SET GLOBAL read_only = 1'
 checks 6 'FAIL  mysql   writable            the server is read-only \(point'
 agrees 6 "$good"
 admin 'SET GLOBAL read_only = 0; SET GLOBAL max_allowed_packet = 1048576'
-checks 6 'FAIL  mysql   packet              max_allowed_packet is 1048576, .*1000 records can need 2048000 \(raise'
+checks 6 'FAIL  mysql   packet              max_allowed_packet is 1048576, .*4000 records can need 8192000 \(raise'
 altered small_batch '$ a batch: {max_events: 100}'
 checks 0 'ok    mysql   packet              max_allowed_packet is 1048576' "$work/small_batch.yaml"
 admin 'SET GLOBAL max_allowed_packet = 16777216'
