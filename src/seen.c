@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #include "seen.h"
 
-#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "buf.h"
+#include "digest.h"
 
 #define SLOTS_AT_FIRST 64
 
@@ -21,9 +21,7 @@ void seen_clear(struct seen *s) {
 }
 
 static uint64_t hash(const char *text) {
-    uint64_t h = UINT64_C(14695981039346656037); /* FNV-1a */
-    for (; *text; text++)
-        h = (h ^ (unsigned char)*text) * UINT64_C(1099511628211);
+    uint64_t h = digest_bytes(DIGEST_START, text, strlen(text));
     return h ^ h >> 32;
 }
 

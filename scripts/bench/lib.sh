@@ -35,17 +35,7 @@ kafka:
   group_id: '$group'
   topics: {usage: '$usage_topic', notification: '$notification_topic', dlt: '$dlt_topic'}
   ${kafka_more:-}
-redis:
-  host: '$REDIS_HOST'
-  port: $REDIS_PORT
-  ${run_user:+username: $run_user}
-  ${run_user:+password: $run_password}
-mysql:
-  host: '$MYSQL_HOST'
-  port: $MYSQL_PORT
-  user: '${run_user:-$MYSQL_USER}'
-  password: '$MYSQL_PASSWORD'
-  database: '$MYSQL_DATABASE'
+$(stores_yaml)
 ${2:-}
 END
 }

@@ -137,6 +137,23 @@ restrict() {
     run_user=tallyd_run run_password="'$MYSQL_PASSWORD'"
 }
 
+# Where the stores are, and who tallyd is there: two sections of a configuration.
+stores_yaml() {
+    cat <<END
+redis:
+  host: '$REDIS_HOST'
+  port: $REDIS_PORT
+  ${run_user:+username: $run_user}
+  ${run_user:+password: $run_password}
+mysql:
+  host: '$MYSQL_HOST'
+  port: $MYSQL_PORT
+  user: '${run_user:-$MYSQL_USER}'
+  password: '$MYSQL_PASSWORD'
+  database: '$MYSQL_DATABASE'
+END
+}
+
 # configure FILE [SECTIONS]: as the stack needs it, with short times where waiting would only make a test slow. SECTIONS is
 # more YAML, of other sections than these.
 configure() {
@@ -152,17 +169,7 @@ kafka:
     usage: '$usage_topic'
     notification: '$notification_topic'
     dlt: '$dlt_topic'
-redis:
-  host: '$REDIS_HOST'
-  port: $REDIS_PORT
-  ${run_user:+username: $run_user}
-  ${run_user:+password: $run_password}
-mysql:
-  host: '$MYSQL_HOST'
-  port: $MYSQL_PORT
-  user: '${run_user:-$MYSQL_USER}'
-  password: '$MYSQL_PASSWORD'
-  database: '$MYSQL_DATABASE'
+$(stores_yaml)
 outbox:
   lease_ms: ${lease_ms:-30000}
   sweep_interval_ms: 500

@@ -6,6 +6,7 @@
 
 #include "bench.h"
 #include "buf.h"
+#include "digest.h"
 #include "draw.h"
 
 #define SECOND_NS INT64_C(1000000000)
@@ -45,12 +46,9 @@ struct event_limits bench_limits(const struct config *cfg, int32_t closed_before
                                  .closed_before = closed_before};
 }
 
-/* FNV-1a, and mixed, since a set takes its low bits. */
+/* Mixed, since a set takes its low bits. */
 uint64_t bench_hash(const void *data, size_t len) {
-    const unsigned char *bytes = data;
-    uint64_t h = UINT64_C(0xcbf29ce484222325);
-    for (size_t i = 0; i < len; i++)
-        h = (h ^ bytes[i]) * UINT64_C(0x100000001b3);
+    uint64_t h = digest_bytes(DIGEST_START, data, len);
     h = (h ^ (h >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
     h ^= h >> 31;
     return h ? h : 1;

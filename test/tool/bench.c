@@ -24,7 +24,6 @@
 #include <unistd.h>
 
 #include "bench.h"
-#include "buf.h"
 #include "draw.h"
 #include "json_arena.h"
 #include "kafka.h"
