@@ -371,7 +371,7 @@ static int wait_for_next(struct worker *w, const struct batch *b, int64_t since_
 /* In a stream each record would end the poll. So a batch that waits for more sleeps, and then takes what has
  * come; not for long, the settler's return can't end it. Returns how long is left for the poll to wait. */
 static int nap(const struct batch *b, int wait_ms, int64_t waited_ms) {
-    if (b->count == 0 || wait_ms <= 0 || waited_ms > NAPS_MS)
+    if (b->count == 0 || waited_ms > NAPS_MS)
         return wait_ms;
     clock_sleep_ms(NAP_MS);
     return 0;
@@ -406,7 +406,8 @@ static bool take_records(struct worker *w, struct batch *b) {
         wait = some ? 0 : wait_for_next(w, b, since);
         if (!some && !wait)
             break;
-        wait = nap(b, wait, clock_monotonic_ms() - since);
+        if (wait)
+            wait = nap(b, wait, clock_monotonic_ms() - since);
     } while (!is_full(w, b));
     /* carried messages that didn't fit stay, in order */
     if (taken) {
