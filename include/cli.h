@@ -10,6 +10,7 @@
 
 #include "config.h"
 #include "error.h"
+#include "mysql_db.h"
 
 enum exit_code {
     EXIT_OK = 0,
@@ -43,6 +44,10 @@ int cli_option(int argc, char **argv, const char *shorts, const struct option *l
 bool cli_family(const char *text, int64_t *out);
 /* The exit code for an error. */
 int cli_exit_code(const struct error *err);
+/* Says an error as `tallyd COMMAND: area: text`; returns its exit code. */
+int cli_failed(const char *command, const struct error *err);
+/* Connects and sees that the database has all migrations. EXIT_OK, or an exit code after a message. */
+int cli_migrated(const char *command, struct db *db);
 /* Loads the configuration, sets the zone and the log level; NULL after a message. */
 struct config *cli_config(const char *command, const char *path);
 

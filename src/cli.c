@@ -67,6 +67,22 @@ int cli_exit_code(const struct error *err) {
     }
 }
 
+int cli_failed(const char *command, const struct error *err) {
+    cli_error(command, migrate_error_is_unfit(err) ? "schema" : error_area_name(err->area), err->text, NULL);
+    return cli_exit_code(err);
+}
+
+int cli_migrated(const char *command, struct db *db) {
+    struct error err = {0};
+    size_t missing = 0;
+    if (!migrate_missing(db, &missing, &err))
+        return cli_failed(command, &err);
+    if (missing == 0)
+        return EXIT_OK;
+    cli_error(command, "schema", "the database lacks migrations", "run `tallyd migrate -c FILE`");
+    return EXIT_SCHEMA;
+}
+
 struct config *cli_config(const char *command, const char *path) {
     struct error err = {0};
     struct config *cfg = config_load(path, &err);

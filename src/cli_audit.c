@@ -8,7 +8,6 @@
 #include "audit.h"
 #include "cli.h"
 #include "log.h"
-#include "migrate.h"
 #include "mysql_db.h"
 
 #define COMMAND "audit"
@@ -158,31 +157,12 @@ static int read_options(int argc, char **argv, struct options *o) {
     return o->path ? EXIT_OK : cli_usage(COMMAND, "-c FILE", "is missing");
 }
 
-static int failed(const struct error *err) {
-    cli_error(COMMAND, migrate_error_is_unfit(err) ? "schema" : error_area_name(err->area), err->text, NULL);
-    return cli_exit_code(err);
-}
-
-static int migrated(const struct config *cfg) {
-    struct error err = {0};
-    size_t missing = 0;
-    struct db *db = db_new(cfg, DB_READ_COMMITTED);
-    bool ok = migrate_missing(db, &missing, &err);
-    db_free(db);
-    if (!ok)
-        return failed(&err);
-    if (missing == 0)
-        return EXIT_OK;
-    cli_error(COMMAND, "schema", "the database lacks migrations", "run `tallyd migrate -c FILE`");
-    return EXIT_SCHEMA;
-}
-
 static int audit(const struct config *cfg, const struct options *o) {
     struct audit_report r;
     struct error err = {0};
     int code = EXIT_OK;
     if (!audit_run(cfg, &o->audit, &r, &err)) {
-        code = failed(&err);
+        code = cli_failed(COMMAND, &err);
     } else if (!r.known) {
         cli_error(COMMAND, "--family", "MySQL has no such family", "look at the number");
         code = EXIT_USAGE;
@@ -208,7 +188,9 @@ int cli_audit(int argc, char **argv) {
     struct config *cfg = cli_config(COMMAND, o.path);
     if (!cfg)
         return EXIT_CONFIG;
-    code = migrated(cfg);
+    struct db *db = db_new(cfg, DB_READ_COMMITTED);
+    code = cli_migrated(COMMAND, db);
+    db_free(db);
     if (code == EXIT_OK)
         code = audit(cfg, &o);
     config_free(cfg);

@@ -13,11 +13,6 @@
 
 enum action { APPLY, STATUS, DRY_RUN };
 
-static int failed(const struct error *err) {
-    cli_error(COMMAND, migrate_error_is_unfit(err) ? "schema" : error_area_name(err->area), err->text, NULL);
-    return cli_exit_code(err);
-}
-
 /* ---- applying ---- */
 
 static void print_applied(const char *name, void *ctx) {
@@ -39,13 +34,13 @@ static int apply(struct db *db) {
     int applied = 0;
     bool lock_free = true;
     if (!migrate_lock_free(db, &lock_free, &err))
-        return failed(&err);
+        return cli_failed(COMMAND, &err);
     if (!lock_free) {
         printf("waiting for another migration to end\n");
         fflush(stdout);
     }
     if (!migrate_apply(db, print_applied, &applied, &err) || !migrate_read(db, &state, &err))
-        return failed(&err);
+        return cli_failed(COMMAND, &err);
     if (applied == 0)
         printf("nothing to apply\n");
     print_newer(&state);
@@ -75,11 +70,11 @@ static int look(struct db *db, enum action action) {
     struct migrate_state state;
     int code = EXIT_OK;
     if (!migrate_read(db, &state, &err))
-        return failed(&err);
+        return cli_failed(COMMAND, &err);
     if (action == STATUS)
         print_state(&state);
     if (!migrate_judge(&state, &err)) {
-        code = failed(&err);
+        code = cli_failed(COMMAND, &err);
     } else if (action == STATUS && state.number[MIGRATE_MISSING]) {
         char why[64];
         snprintf(why, sizeof why, "the database lacks %zu of %zu migrations", state.number[MIGRATE_MISSING],

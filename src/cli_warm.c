@@ -9,7 +9,6 @@
 #include "cli.h"
 #include "keys.h"
 #include "log.h"
-#include "migrate.h"
 #include "mysql_db.h"
 #include "period.h"
 #include "redis.h"
@@ -24,11 +23,6 @@ struct job {
     size_t month_count;
     int64_t deleted;
 };
-
-static int failed(const struct error *err) {
-    cli_error(COMMAND, migrate_error_is_unfit(err) ? "schema" : error_area_name(err->area), err->text, NULL);
-    return cli_exit_code(err);
-}
 
 /* ---- which months ---- */
 
@@ -96,7 +90,7 @@ static int warm_family(struct job *j, int64_t family) {
     struct error err = {0};
     bool known = false;
     if (!db_ensure(j->db, &err) || !find_months(j, family, &known, &err) || !delete_info(j, family, &err))
-        return failed(&err);
+        return cli_failed(COMMAND, &err);
     if (known) {
         printf("family %lld: %lld month%s in Redis dropped%s\n", (long long)family, (long long)j->deleted,
                j->deleted == 1 ? "" : "s", j->deleted ? "; read from MySQL when next needed" : "");
@@ -132,15 +126,9 @@ static int read_options(int argc, char **argv, const char **path) {
 
 /* All of them, whichever isn't known; a store that doesn't answer ends it. */
 static int warm_all(struct job *j, int count, char **families) {
-    struct error err = {0};
-    size_t missing = 0;
-    int worst = EXIT_OK;
-    if (!migrate_missing(j->db, &missing, &err))
-        return failed(&err);
-    if (missing) {
-        cli_error(COMMAND, "schema", "the database lacks migrations", "run `tallyd migrate -c FILE`");
-        return EXIT_SCHEMA;
-    }
+    int worst = cli_migrated(COMMAND, j->db);
+    if (worst != EXIT_OK)
+        return worst;
     for (int i = 0; i < count; i++) {
         int64_t family = 0;
         if (!cli_family(families[i], &family)) /* read_options has seen to it */
