@@ -9,14 +9,14 @@
 
 #include "config.h"
 #include "error.h"
+#include "metrics.h"
 #include "outbox.h"
-#include "stats.h"
 
 struct relay;
 
 /* Starts the thread. `owner` names this start of the process in leases; `cfg`
- * and `stats` are borrowed. NULL with an error when the producer can't be made. */
-struct relay *relay_start(const struct config *cfg, int64_t owner, struct stats *stats, struct error *err)
+ * and `metrics` are borrowed. NULL with an error when the producer can't be made. */
+struct relay *relay_start(const struct config *cfg, int64_t owner, struct metrics *metrics, struct error *err)
     __attribute__((warn_unused_result));
 
 /* Hands rows over in event order; takes what fits and frees the rest, which

@@ -12,10 +12,10 @@
 #include "batch.h"
 #include "config.h"
 #include "error.h"
+#include "metrics.h"
 #include "notification.h"
 #include "relay.h"
 #include "settle.h"
-#include "stats.h"
 
 enum settler_result {
     SETTLER_DONE,      /* settled; store its offsets */
@@ -29,7 +29,7 @@ struct settler;
 
 /* Starts the thread. Everything is borrowed. */
 struct settler *settler_start(const struct config *cfg, const struct messages *messages, struct relay *relay,
-                              int64_t lease_owner, struct stats *stats, struct error *err)
+                              int64_t lease_owner, struct metrics *metrics, struct error *err)
     __attribute__((warn_unused_result));
 
 /* Hands a batch over; the slot must be empty. The settler owns it until it's taken back. */

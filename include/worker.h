@@ -9,9 +9,9 @@
 
 #include "config.h"
 #include "error.h"
+#include "metrics.h"
 #include "notification.h"
 #include "relay.h"
-#include "stats.h"
 
 struct worker;
 
@@ -20,7 +20,7 @@ struct worker_shared {
     const struct config *cfg;
     const struct messages *messages;
     struct relay *relay;
-    struct stats *stats;
+    struct metrics *metrics;
     int64_t lease_owner;
 };
 

@@ -11,6 +11,7 @@
 #include "fault.h"
 #include "kafka.h"
 #include "log.h"
+#include "metrics.h"
 #include "migrate.h"
 #include "mysql_db.h"
 #include "redis.h"
@@ -28,7 +29,7 @@ struct daemon {
     struct config *cfg;
     struct watch *watch;
     struct messages *messages;
-    struct stats stats;
+    struct metrics *metrics;
     struct relay *relay;
     struct worker **workers;
     size_t worker_count;
@@ -95,13 +96,13 @@ static bool daemon_start(struct daemon *d, bool until_drained, struct error *err
     d->messages = load_messages(d->cfg, err);
     if (!d->messages || (until_drained && !(d->drain = drain_new(d->cfg, err))))
         return false;
-    d->relay = relay_start(d->cfg, lease_owner, &d->stats, err);
+    d->relay = relay_start(d->cfg, lease_owner, d->metrics, err);
     if (!d->relay)
         return false;
     const struct worker_shared shared = {.cfg = d->cfg,
                                          .messages = d->messages,
                                          .relay = d->relay,
-                                         .stats = &d->stats,
+                                         .metrics = d->metrics,
                                          .lease_owner = lease_owner};
     d->workers = mem_zero((size_t)d->cfg->workers, sizeof *d->workers);
     for (int i = 0; i < d->cfg->workers; i++) {
@@ -134,15 +135,32 @@ static bool daemon_stop(struct daemon *d) {
     return true;
 }
 
+static int64_t outcome_count(const struct metrics *m, enum outcome outcome) {
+    int64_t n = metrics_get(m, METRIC_EVENTS, metric_outcome(outcome, REJECT_NONE));
+    for (int code = REJECT_NONE + 1; outcome == OUTCOME_REJECTED && code <= REJECT_SETTLEMENT_REJECTED;
+         code++)
+        n += metrics_get(m, METRIC_EVENTS, metric_outcome(outcome, (enum reject_code)code));
+    return n;
+}
+
 static void log_progress(const struct daemon *d, const char *event) {
-    const struct stats *s = &d->stats;
-    LOG(LOG_INFO, event, LOG_I("settled", s->settled), LOG_I("blocked", s->blocked),
-        LOG_I("duplicate", s->duplicate), LOG_I("rejected", s->rejected), LOG_I("ignored", s->ignored),
-        LOG_I("batches", s->batches), LOG_I("came_back", s->came_back), LOG_I("redecided", s->redecided),
-        LOG_I("warmed", s->warmed), LOG_I("lock_retries", s->lock_retries), LOG_I("refused", s->refused),
-        LOG_I("fenced", s->fenced), LOG_I("misplaced_key", s->misplaced_key),
-        LOG_I("published", s->published), LOG_I("publish_failed", s->publish_failed),
-        LOG_I("log_lines_lost", log_lost()), LOG_I("uptime_ms", clock_monotonic_ms() - d->started_ms));
+    const struct metrics *m = d->metrics;
+    LOG(LOG_INFO, event, LOG_I("settled", outcome_count(m, OUTCOME_SETTLED)),
+        LOG_I("blocked", outcome_count(m, OUTCOME_BLOCKED)),
+        LOG_I("duplicate", outcome_count(m, OUTCOME_DUPLICATE)),
+        LOG_I("rejected", outcome_count(m, OUTCOME_REJECTED)),
+        LOG_I("ignored", outcome_count(m, OUTCOME_IGNORED)),
+        LOG_I("batches", metrics_total(m, METRIC_BATCH_EVENTS)),
+        LOG_I("came_back", metrics_total(m, METRIC_CAME_BACK)),
+        LOG_I("redecided", metrics_total(m, METRIC_REDECIDED)),
+        LOG_I("warmed", metrics_total(m, METRIC_WARMUPS)),
+        LOG_I("lock_retries", metrics_get(m, METRIC_RETRIES, METRIC_RETRY_DEADLOCK) +
+                                  metrics_get(m, METRIC_RETRIES, METRIC_RETRY_LOCK_WAIT)),
+        LOG_I("refused", metrics_total(m, METRIC_REFUSED)), LOG_I("fenced", metrics_total(m, METRIC_FENCED)),
+        LOG_I("misplaced_key", metrics_total(m, METRIC_MISPLACED_KEY)),
+        LOG_I("published", metrics_total(m, METRIC_PUBLISHED)),
+        LOG_I("publish_failed", metrics_total(m, METRIC_PUBLISH_FAILED)), LOG_I("log_lines_lost", log_lost()),
+        LOG_I("uptime_ms", clock_monotonic_ms() - d->started_ms));
 }
 
 static bool drained(struct daemon *d, int64_t *next_check) {
@@ -176,7 +194,7 @@ static void daemon_wait(struct daemon *d) {
 
 static int run_daemon(struct config *cfg, bool until_drained) {
     struct error err = {0};
-    struct daemon d = {.cfg = cfg, .started_ms = clock_monotonic_ms()};
+    struct daemon d = {.cfg = cfg, .metrics = metrics_new(), .started_ms = clock_monotonic_ms()};
     d.watch = watch_start(cfg->shutdown.deadline_ms, EXIT_DEADLINE, &err);
     bool started = d.watch && daemon_start(&d, until_drained, &err);
     if (started) {
@@ -187,8 +205,10 @@ static int run_daemon(struct config *cfg, bool until_drained) {
     } else {
         cli_error("run", error_area_name(err.area), err.text, NULL);
     }
-    if (!d.watch)
+    if (!d.watch) {
+        metrics_free(d.metrics);
         return cli_exit_code(&err);
+    }
     fault_at("main.shutdown");
     bool ended = daemon_stop(&d);
     log_progress(&d, "stopped");
@@ -197,6 +217,7 @@ static int run_daemon(struct config *cfg, bool until_drained) {
         _exit(EXIT_DEADLINE); /* threads still use everything */
     }
     watch_end(d.watch);
+    metrics_free(d.metrics);
     return started ? EXIT_OK : cli_exit_code(&err);
 }
 

@@ -170,7 +170,7 @@ static bool warm_dirty(struct worker *w, struct batch *b, bool weeded) {
     bool ok = look_up_groups(w, b, !weeded);
     while (ok && !warmer_warm(w->warmer, b, now_seconds(), &err))
         ok = wait_for_store(w, b, &err);
-    atomic_fetch_add(&w->shared.stats->warmed, warmer_warmed(w->warmer) - before);
+    metrics_add(w->shared.metrics, METRIC_WARMUPS, METRIC_WARMUP_COLD, warmer_warmed(w->warmer) - before);
     return ok;
 }
 
@@ -267,7 +267,7 @@ static void note_failures(struct worker *w, struct batch *b) {
         if (!g->dirty)
             continue;
         g->warmed = false;
-        atomic_fetch_add(&w->shared.stats->redecided, 1);
+        metrics_add(w->shared.metrics, METRIC_REDECIDED, METRIC_REDECIDED_OTHER, 1);
         if (++g->failures >= 3)
             LOG(LOG_WARN, "family_contended", LOG_I("family_id", g->family_id), LOG_I("month", g->month),
                 LOG_I("failures", g->failures));

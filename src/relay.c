@@ -32,7 +32,7 @@ struct relay {
 
     const struct config *cfg;
     int64_t owner;
-    struct stats *stats;
+    struct metrics *metrics;
     pthread_t thread;
     struct db *db;
     rd_kafka_t *producer;
@@ -239,7 +239,7 @@ static bool mark_sent(struct relay *r, const struct flight *flights, size_t n, s
         LOG(LOG_WARN, "outbox_lease_lost", LOG_I("rows", (int64_t)sent - marked));
     fault_at("relay.marked");
     if (ok)
-        atomic_fetch_add(&r->stats->published, marked);
+        metrics_add(r->metrics, METRIC_PUBLISHED, 0, marked);
     free(ids);
     free(event_ids);
     return ok;
@@ -296,7 +296,7 @@ static bool handle_refusal(struct relay *r, const struct flight *f, struct error
     if (why.action == ERROR_REJECT || f->row->retry_count + 1 >= r->cfg->outbox.max_attempts) {
         LOG(LOG_ERROR, "notification_failed", LOG_I("outbox_id", f->row->outbox_id),
             LOG_I("family_id", f->row->family_id), LOG_S("event_id", f->row->event_id), LOG_E(&why));
-        atomic_fetch_add(&r->stats->publish_failed, 1);
+        metrics_add(r->metrics, METRIC_PUBLISH_FAILED, 0, 1);
         return outbox_mark_failed(r->db, r->owner, f->row->outbox_id, f->row->event_id, why.text, db_err);
     }
     return outbox_release(r->db, r->owner, &f->row->outbox_id, 1, RETRY_AFTER_OUTAGE_MS, true, why.text,
@@ -444,14 +444,15 @@ static void relay_free(struct relay *r) {
     free(r);
 }
 
-struct relay *relay_start(const struct config *cfg, int64_t owner, struct stats *stats, struct error *err) {
+struct relay *relay_start(const struct config *cfg, int64_t owner, struct metrics *metrics,
+                          struct error *err) {
     struct relay *r = mem_zero(1, sizeof *r);
     pthread_mutex_init(&r->lock, NULL);
     clock_cond_init(&r->wake);
     atomic_init(&r->give_up_ms, INT64_MAX);
     r->cfg = cfg;
     r->owner = owner;
-    r->stats = stats;
+    r->metrics = metrics;
     r->db = db_new(cfg, DB_READ_COMMITTED);
     r->producer = kafka_producer_new(cfg, on_delivery, r, err);
     int rc = r->producer ? pthread_create(&r->thread, NULL, relay_main, r) : 0;

@@ -32,7 +32,7 @@ struct settler {
     /* the thread's own */
     struct settle settle;
     struct relay *relay;
-    struct stats *stats;
+    struct metrics *metrics;
     pthread_t thread;
     int64_t next_report_ms;
 };
@@ -50,7 +50,8 @@ static void report_failure(struct settler *s, const struct error *err) {
  * it's noticed; one that waited for a lock in vain has waited for long, and somebody should know. */
 static void wait_before_retry(struct settler *s, const struct error *err) {
     if (db_error_is_lock(err)) {
-        atomic_fetch_add(&s->stats->lock_retries, 1);
+        metrics_add(s->metrics, METRIC_RETRIES,
+                    db_error_is_lock_wait(err) ? METRIC_RETRY_LOCK_WAIT : METRIC_RETRY_DEADLOCK, 1);
         if (db_error_is_lock_wait(err))
             report_failure(s, err);
         clock_sleep_ms(1 + (int64_t)random() % 20);
@@ -72,13 +73,13 @@ static enum settler_result settle_until_known(struct settler *s, struct batch *b
             s->next_report_ms = 0;
             return SETTLER_DONE;
         case SETTLE_CAME_BACK:
-            atomic_fetch_add(&s->stats->came_back, 1);
+            metrics_add(s->metrics, METRIC_CAME_BACK, 0, 1);
             return SETTLER_CAME_BACK;
         case SETTLE_REFUSED:
-            atomic_fetch_add(&s->stats->refused, 1);
+            metrics_add(s->metrics, METRIC_REFUSED, 0, 1);
             return SETTLER_REFUSED;
         case SETTLE_FENCED:
-            atomic_fetch_add(&s->stats->fenced, 1);
+            metrics_add(s->metrics, METRIC_FENCED, 0, 1);
             return SETTLER_FENCED;
         case SETTLE_FAILED:
             wait_before_retry(s, err);
@@ -89,14 +90,12 @@ static enum settler_result settle_until_known(struct settler *s, struct batch *b
 
 static void count_outcomes(struct settler *s, const struct batch *b) {
     int64_t n[OUTCOME_BLOCKED + 1] = {0};
-    for (size_t i = 0; i < b->count; i++)
-        n[b->events[i].outcome]++;
-    atomic_fetch_add(&s->stats->batches, 1);
-    atomic_fetch_add(&s->stats->settled, n[OUTCOME_SETTLED]);
-    atomic_fetch_add(&s->stats->blocked, n[OUTCOME_BLOCKED]);
-    atomic_fetch_add(&s->stats->duplicate, n[OUTCOME_DUPLICATE]);
-    atomic_fetch_add(&s->stats->rejected, n[OUTCOME_REJECTED]);
-    atomic_fetch_add(&s->stats->ignored, n[OUTCOME_IGNORED]);
+    for (size_t i = 0; i < b->count; i++) {
+        const struct batch_event *e = &b->events[i];
+        n[e->outcome]++;
+        metrics_add(s->metrics, METRIC_EVENTS, metric_outcome(e->outcome, e->why.code), 1);
+    }
+    metrics_observe(s->metrics, METRIC_BATCH_EVENTS, (int64_t)b->count);
     LOG(LOG_DEBUG, "batch_settled", LOG_I("records", b->count), LOG_I("settled", n[OUTCOME_SETTLED]),
         LOG_I("blocked", n[OUTCOME_BLOCKED]), LOG_I("duplicate", n[OUTCOME_DUPLICATE]),
         LOG_I("rejected", n[OUTCOME_REJECTED]), LOG_I("ignored", n[OUTCOME_IGNORED]));
@@ -155,14 +154,14 @@ static void settler_free(struct settler *s) {
 }
 
 struct settler *settler_start(const struct config *cfg, const struct messages *messages, struct relay *relay,
-                              int64_t lease_owner, struct stats *stats, struct error *err) {
+                              int64_t lease_owner, struct metrics *metrics, struct error *err) {
     struct settler *s = mem_zero(1, sizeof *s);
     pthread_mutex_init(&s->lock, NULL);
     clock_cond_init(&s->changed);
     atomic_init(&s->abandoned, false);
     atomic_init(&s->closed_before, 0);
     s->relay = relay;
-    s->stats = stats;
+    s->metrics = metrics;
     s->settle = (struct settle){.cfg = cfg, .messages = messages, .lease_owner = lease_owner};
     s->settle.db = db_new(cfg, DB_READ_COMMITTED);
     s->settle.dlt = dlt_new(cfg);

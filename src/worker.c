@@ -347,7 +347,7 @@ static void take_message(struct worker *w, struct batch *b, rd_kafka_message_t *
     batch_add(b, p, m, limits);
     const struct batch_event *e = &b->events[b->count - 1];
     if (e->parsed && !key_is_family(m, e->usage.family_id))
-        atomic_fetch_add(&w->shared.stats->misplaced_key, 1);
+        metrics_add(w->shared.metrics, METRIC_MISPLACED_KEY, 0, 1);
 }
 
 static bool is_full(const struct worker *w, const struct batch *b) {
@@ -522,7 +522,7 @@ static bool worker_make(struct worker *w, struct error *err) {
     w->db = db_new(w->cfg, DB_REPEATABLE_READ);
     w->decider = decider_new(w->cfg, w->redis);
     w->warmer = warmer_new(w->cfg, w->db, w->redis);
-    w->settler = settler_start(w->cfg, s->messages, s->relay, s->lease_owner, s->stats, err);
+    w->settler = settler_start(w->cfg, s->messages, s->relay, s->lease_owner, s->metrics, err);
     if (!w->settler)
         return false;
     w->consumer = kafka_consumer_new(w->cfg, on_rebalance, w, err);
