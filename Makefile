@@ -32,7 +32,7 @@ EMBED := $(wildcard lua/*.lua migrations/*.sql config/messages.*.yaml)
 UNIT := $(patsubst test/unit/%.c,$(BUILD)/test/%,$(wildcard test/unit/test_*.c))
 TOOLS := $(patsubst test/tool/%.c,$(BUILD)/test/%,$(wildcard test/tool/*.c))
 
-.PHONY: all help deps demo bench bench-scale tests test test-fault unit scenario lint lint-run format format-check clean asan tsan faults sweep
+.PHONY: all help deps demo bench bench-scale bench-size tests test test-fault unit scenario lint lint-run format format-check clean asan tsan faults sweep
 
 all: $(BUILD)/tallyd ## build the binary (default)
 
@@ -145,6 +145,11 @@ scenario: ## run one scenario folder on a stack of its own: make scenario DIR=te
 	@sh scripts/deps.sh test
 	@$(MAKE) --no-print-directory -j2 $(BUILD)/tallyd $(TOOLS)
 	@sh scripts/scenario.sh $(if $(PARTITIONS),--partitions $(PARTITIONS)) "$(DIR)"
+
+bench-size: ## how many bytes an entry takes in Redis and a row in MySQL, for sizing (2 minutes)
+	@sh scripts/deps.sh bench
+	@$(MAKE) --no-print-directory -j2 $(BUILD)/tallyd $(TOOLS)
+	@sh scripts/bench/run.sh size
 
 C_FILES := $(wildcard src/*.c src/*.h include/*.h test/unit/*.c test/unit/*.h test/tool/*.c test/support/*.c test/support/*.h)
 

@@ -1,15 +1,16 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# run.sh bench|scale: what `make bench` and `make bench-scale` do once everything is built: a private stack with durable settings,
-# sized as in production (scripts/stack.sh; the tests' settings are smaller), and on it measure.sh or scale.sh.
+# run.sh bench|scale|size: what `make bench`, `make bench-scale` and `make bench-size` do once everything is built: a private stack with durable settings,
+# sized as in production (scripts/stack.sh; the tests' settings are smaller), and on it measure.sh, scale.sh or size.sh.
 set -eu
 
 root=$(cd "$(dirname "$0")/../.." && pwd)
 case ${1:-} in
 bench) pool=2G script=measure.sh ;;
 scale) pool=6G script=scale.sh ;;
+size) pool=2G script=size.sh ;;
 *)
-    echo "usage: run.sh bench|scale" >&2
+    echo "usage: run.sh bench|scale|size" >&2
     exit 2
     ;;
 esac
