@@ -190,15 +190,16 @@ MANDIR ?= $(DATADIR)/man
 DOCDIR ?= $(DATADIR)/doc/tallyd
 UNITDIR ?= $(PREFIX)/lib/systemd/system
 SYSUSERSDIR ?= $(PREFIX)/lib/sysusers.d
-PLACES = $(foreach v,BUILD DESTDIR SYSCONFDIR BINDIR DATADIR MANDIR DOCDIR UNITDIR SYSUSERSDIR,$(v)='$($(v))')
+STAGE ?= $(BUILD)/package
+PLACES = $(foreach v,BUILD STAGE DESTDIR SYSCONFDIR BINDIR DATADIR MANDIR DOCDIR UNITDIR SYSUSERSDIR,$(v)='$($(v))')
 
 # What only installing needs. The paths are in it, so it's made anew each time.
 package: $(BUILD)/tallyd
-	@mkdir -p $(BUILD)/package
-	@$(PLACES) sh scripts/manpage.sh config/man/tallyd.1.in $(BUILD)/tallyd >$(BUILD)/package/tallyd.1
-	@$(PLACES) sh scripts/manpage.sh config/man/tallyd.yaml.5.in $(BUILD)/tallyd >$(BUILD)/package/tallyd.yaml.5
-	@sh scripts/units.sh $(BINDIR) $(SYSCONFDIR) >$(BUILD)/package/tallyd.service
-	@sh scripts/units.sh $(BINDIR) $(SYSCONFDIR) instance >$(BUILD)/package/tallyd@.service
+	@mkdir -p $(STAGE)
+	@$(PLACES) sh scripts/manpage.sh config/man/tallyd.1.in $(BUILD)/tallyd >$(STAGE)/tallyd.1
+	@$(PLACES) sh scripts/manpage.sh config/man/tallyd.yaml.5.in $(BUILD)/tallyd >$(STAGE)/tallyd.yaml.5
+	@sh scripts/units.sh $(BINDIR) $(SYSCONFDIR) >$(STAGE)/tallyd.service
+	@sh scripts/units.sh $(BINDIR) $(SYSCONFDIR) instance >$(STAGE)/tallyd@.service
 
 install: package ## install under PREFIX (/usr/local), DESTDIR in front: binary, manual pages, unit, sample configuration, rules
 	@$(PLACES) sh scripts/install.sh install

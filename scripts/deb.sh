@@ -1,33 +1,33 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # deb.sh [BUILD]: makes BUILD/tallyd_VERSION_ARCH.deb from a clean copy of the sources, and has lintian look at it.
-#
-# The version: of tag v1.2.0 it's 1.2.0, of the fifth commit behind it 1.2.0+5.gHASH; with no tag 0~git and the commit's time,
-# so that a later commit's package is newer; with changes on top +dirty.
+# deb.sh --version-of DESCRIPTION: the package's version for what `git describe` says.
 set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)
 cd "$root"
-build=$(mkdir -p "${1:-build}" && cd "${1:-build}" && pwd)
 
 # The sources as they stand here: what git knows or would take; without git, everything but what was built.
 sources() {
-    git ls-files -z --cached --others --exclude-standard 2>/dev/null ||
-        find . -path './build*' -prune -o -path ./.cache -prune -o -type f -print0
+    git ls-files -z --cached --others --exclude-standard -- . ':!.cache' 2>/dev/null ||
+        find . \( -path './build*' -o -path ./.cache \) -prune -o -type f -print0
 }
 copy_sources() {
     # one that was deleted and isn't committed yet is still listed
     sources | tar --null --verbatim-files-from --ignore-failed-read -T - -cf - 2>/dev/null | tar -xf - -C "$1"
 }
 
+# When the last commit was made, as a part of a version.
+stamp() {
+    TZ=UTC git log -1 --format=%cd --date=format-local:%Y%m%d.%H%M%S 2>/dev/null || date -u +%Y%m%d.%H%M%S
+}
+
+# Of tag v1.2.0 it's 1.2.0, of the fifth commit behind it 1.2.0+5.gHASH, of v1.2.0-rc.1 1.2.0~rc.1; with no tag 0~git, the commit's
+# time and its hash, so that a later one's is newer; with changes on top +dirty.
 debian_version() {
     case $1 in
-    v[0-9]*-*-g*) echo "$1" | sed -e 's/^v//' -e 's/-\([0-9]*\)-g/+\1.g/' -e 's/-dirty$/+dirty/' ;;
-    v[0-9]*) echo "$1" | sed -e 's/^v//' -e 's/-dirty$/+dirty/' ;;
-    *)
-        stamp=$(TZ=UTC git log -1 --format=%cd --date=format-local:%Y%m%d.%H%M%S 2>/dev/null || date -u +%Y%m%d.%H%M%S)
-        echo "0~git$stamp.$1" | sed 's/-dirty$/+dirty/'
-        ;;
-    esac | tr -c 'A-Za-z0-9.+~\n' '.'
+    v[0-9]*) echo "$1" | sed -e 's/^v//' -e 's/-dirty$/+dirty/' -e 's/-\([0-9]*\)-g\([0-9a-f]*\)/+\1.g\2/' -e 's/-/~/g' ;;
+    *) echo "0~git$(stamp).$1" | sed -e 's/-dirty$/+dirty/' -e 's/-/./g' ;;
+    esac
 }
 
 changelog() {
@@ -35,6 +35,12 @@ changelog() {
         "$(sed -n 's/^Maintainer: //p' scripts/debian/control)" "$(date -u -R -d "@$SOURCE_DATE_EPOCH")"
 }
 
+if [ "${1:-}" = --version-of ]; then
+    debian_version "$2"
+    exit
+fi
+
+build=$(mkdir -p "${1:-build}" && cd "${1:-build}" && pwd)
 work=$(mktemp -d "${TMPDIR:-/tmp}/tallyd-deb.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 trap 'exit 130' INT
@@ -52,7 +58,7 @@ chmod 755 "$work/tallyd/debian/rules"
 changelog >"$work/tallyd/debian/changelog"
 
 # of a make around this one nothing goes in
-unset MAKEFLAGS MFLAGS MAKELEVEL BUILD CFLAGS LDFLAGS SANITIZE FAULTS DESTDIR PREFIX 2>/dev/null || :
+unset MAKEFLAGS MFLAGS MAKELEVEL BUILD STAGE CFLAGS LDFLAGS LIBS SANITIZE FAULTS DESTDIR PREFIX 2>/dev/null || :
 (cd "$work/tallyd" && dpkg-buildpackage -b -us -uc -rfakeroot -j2) >"$work/log" 2>&1 || {
     cp "$work/log" "$build/deb.log"
     tail -n 30 "$work/log" >&2

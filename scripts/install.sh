@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # install.sh install|uninstall|list: what `make install` puts where, `make uninstall` takes away again.
 #
-# From the environment, set by Makefile: BUILD, DESTDIR, BINDIR, MANDIR, DATADIR, DOCDIR, SYSCONFDIR, UNITDIR,
+# From the environment, set by Makefile: BUILD, STAGE, DESTDIR, BINDIR, MANDIR, DATADIR, DOCDIR, SYSCONFDIR, UNITDIR,
 # SYSUSERSDIR. `list` prints every file's path, without DESTDIR.
 set -eu
 cd "$(dirname "$0")/.."
@@ -15,10 +15,10 @@ files() {
     share=$DATADIR/tallyd
     cat <<END
 0755 $BUILD/tallyd $BINDIR/tallyd
-0644 $BUILD/package/tallyd.1 $MANDIR/man1/tallyd.1
-0644 $BUILD/package/tallyd.yaml.5 $MANDIR/man5/tallyd.yaml.5
-0644 $BUILD/package/tallyd.service $UNITDIR/tallyd.service
-0644 $BUILD/package/tallyd@.service $UNITDIR/tallyd@.service
+0644 $STAGE/tallyd.1 $MANDIR/man1/tallyd.1
+0644 $STAGE/tallyd.yaml.5 $MANDIR/man5/tallyd.yaml.5
+0644 $STAGE/tallyd.service $UNITDIR/tallyd.service
+0644 $STAGE/tallyd@.service $UNITDIR/tallyd@.service
 0644 config/systemd/tallyd.sysusers $SYSUSERSDIR/tallyd.conf
 0644 $sample $DOCDIR/examples/tallyd.yaml
 0644 README.md $DOCDIR/README.md

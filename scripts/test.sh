@@ -66,6 +66,11 @@ everything_else() {
 		*) kafka "$name" "sh $t" ;;
 		esac
 	done
+	# these need no stack
+	for t in test/package/*.sh; do
+		name=$(basename "$t" .sh)
+		[ "$name" = lib ] || entry "package_$name" "sh $t"
+	done
 	kafka probe_kafka "$build/test/probe_kafka"
 }
 

@@ -8,6 +8,7 @@ source=$(dirname "$0")/../config/systemd/tallyd.service.in
 # Where an instance differs.
 instances() {
     if [ "${1:-}" = instance ]; then
+        # shellcheck disable=SC2016 # backquotes of a comment
         sed -e 's|tallyd/tallyd\.yaml$|tallyd/%i.yaml|' -e 's|^\(Description=tallyd\)|\1 (%i)|' \
             -e 's|^\(SyslogIdentifier=tallyd\)|\1-%i|' -e 's|`systemctl edit tallyd`|`systemctl edit tallyd@NAME`|'
     else
