@@ -211,10 +211,10 @@ deb: ## build/tallyd_VERSION_ARCH.deb from a clean copy, checked by lintian
 	@sh scripts/deps.sh package
 	@sh scripts/deb.sh $(BUILD)
 
-package-test: ## as root: the package in a fresh Debian: installed, run as its user, upgraded, purged (a minute)
+package-test: ## what is installed, and as root the package in a fresh Debian: run as its user, upgraded, purged (a minute)
 	@sh scripts/deps.sh package
-	@sh scripts/deb.sh $(BUILD)
-	@sh scripts/package_test.sh $(BUILD)
+	@$(MAKE) --no-print-directory -j2 all
+	@for t in install man unit rules deb fresh_debian; do TALLYD_BUILD=$(BUILD) sh test/package/$$t.sh || exit 1; done
 
 clean: ## remove what was built
 	rm -rf $(BUILD) build-*

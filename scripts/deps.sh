@@ -9,8 +9,7 @@ TEST='check redis-server mariadb-server kcat jq procps openssl tzdata libclang-r
 LINT='clang clang-tidy clang-format cppcheck shellcheck'
 BENCH='gnuplot-nox'
 # prometheus for its promtool, systemd for systemd-analyze; neither is started
-PACKAGE='debhelper dpkg-dev fakeroot lintian mandoc systemd prometheus'
-CHROOT='debootstrap'
+PACKAGE='debhelper dpkg-dev fakeroot lintian mandoc systemd prometheus debootstrap'
 JAVA_WANTED=17
 
 # The major version of the java on PATH; 0 when there is none.
@@ -55,8 +54,8 @@ build) wanted=$BUILD ;;
 test) wanted="$BUILD $TEST $PACKAGE" ;;
 lint) wanted="$BUILD $LINT check" ;;
 bench) wanted="$BUILD $TEST $BENCH" ;;
-package) wanted="$BUILD $PACKAGE $CHROOT" ;;
-all) wanted="$BUILD $TEST $LINT $BENCH $PACKAGE $CHROOT" ;;
+package) wanted="$BUILD $PACKAGE" ;;
+all) wanted="$BUILD $TEST $LINT $BENCH $PACKAGE" ;;
 *)
     echo "usage: deps.sh [build|test|lint|bench|package|all]" >&2
     exit 2
