@@ -32,7 +32,8 @@ EMBED := $(wildcard lua/*.lua migrations/*.sql config/messages.*.yaml)
 UNIT := $(patsubst test/unit/%.c,$(BUILD)/test/%,$(wildcard test/unit/test_*.c))
 TOOLS := $(patsubst test/tool/%.c,$(BUILD)/test/%,$(wildcard test/tool/*.c))
 
-.PHONY: all help deps demo bench bench-scale bench-size tests test test-fault unit scenario lint lint-run format format-check clean asan tsan faults sweep
+.PHONY: all help deps demo bench bench-scale bench-size tests test test-fault unit scenario lint lint-run format format-check clean asan tsan faults sweep \
+	package install uninstall deb package-test
 
 all: $(BUILD)/tallyd ## build the binary (default)
 
@@ -182,6 +183,43 @@ tsan: ## the tests under ThreadSanitizer
 
 faults: ## build-fault/tallyd, a test build with fault points
 	@$(MAKE) --no-print-directory -j2 BUILD=build-fault FAULTS=1 build-fault/tallyd
+
+# ---- installing: `make`, then `make install` as root -------------------------------------------------------------------
+
+PREFIX ?= /usr/local
+# Of /usr and /usr/local by the FHS; any other prefix is all on its own.
+SYSCONFDIR ?= $(if $(filter /usr,$(PREFIX)),/etc,$(PREFIX)/etc)
+BINDIR ?= $(PREFIX)/bin
+DATADIR ?= $(PREFIX)/share
+MANDIR ?= $(DATADIR)/man
+DOCDIR ?= $(DATADIR)/doc/tallyd
+UNITDIR ?= $(PREFIX)/lib/systemd/system
+SYSUSERSDIR ?= $(PREFIX)/lib/sysusers.d
+STAGE ?= $(BUILD)/package
+PLACES = $(foreach v,BUILD STAGE DESTDIR SYSCONFDIR BINDIR DATADIR MANDIR DOCDIR UNITDIR SYSUSERSDIR,$(v)='$($(v))')
+
+# What only installing needs. The paths are in it, so it's made anew each time.
+package: $(BUILD)/tallyd
+	@mkdir -p $(STAGE)
+	@$(PLACES) sh scripts/manpage.sh config/man/tallyd.1.in $(BUILD)/tallyd >$(STAGE)/tallyd.1
+	@$(PLACES) sh scripts/manpage.sh config/man/tallyd.yaml.5.in $(BUILD)/tallyd >$(STAGE)/tallyd.yaml.5
+	@sh scripts/units.sh $(BINDIR) $(SYSCONFDIR) >$(STAGE)/tallyd.service
+	@sh scripts/units.sh $(BINDIR) $(SYSCONFDIR) instance >$(STAGE)/tallyd@.service
+
+install: package ## install under PREFIX (/usr/local), DESTDIR in front: binary, manual pages, unit, sample configuration, rules
+	@$(PLACES) sh scripts/install.sh install
+
+uninstall: ## take away what install brought; a configuration that was changed stays
+	@$(PLACES) sh scripts/install.sh uninstall
+
+deb: ## build/tallyd_VERSION_ARCH.deb from a clean copy, checked by lintian
+	@sh scripts/deps.sh package
+	@sh scripts/deb.sh $(BUILD)
+
+package-test: ## what is installed, and as root the package in a fresh Debian: run as its user, upgraded, purged (a minute)
+	@sh scripts/deps.sh package
+	@$(MAKE) --no-print-directory -j2 all
+	@for t in install man unit rules deb fresh_debian; do TALLYD_BUILD=$(BUILD) sh test/package/$$t.sh || exit 1; done
 
 clean: ## remove what was built
 	rm -rf $(BUILD) build-*

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# deps.sh [build|test|lint|bench|all]: makes sure the Debian packages of that group are installed (default all).
+# deps.sh [build|test|lint|bench|package|all]: makes sure the Debian packages of that group are installed (default all).
 # Silent and quick when they are; installs them as root; otherwise prints the one command that does.
 set -eu
 
@@ -8,6 +8,8 @@ BUILD='gcc make pkg-config librdkafka-dev libhiredis-dev default-libmysqlclient-
 TEST='check redis-server mariadb-server kcat jq procps openssl tzdata libclang-rt-14-dev clang'
 LINT='clang clang-tidy clang-format cppcheck shellcheck'
 BENCH='gnuplot-nox'
+# prometheus for its promtool, systemd for systemd-analyze; neither is started
+PACKAGE='debhelper dpkg-dev fakeroot lintian mandoc systemd prometheus debootstrap'
 JAVA_WANTED=17
 
 # The major version of the java on PATH; 0 when there is none.
@@ -49,12 +51,13 @@ allow_services() {
 group=${1:-all}
 case $group in
 build) wanted=$BUILD ;;
-test) wanted="$BUILD $TEST" ;;
+test) wanted="$BUILD $TEST $PACKAGE" ;;
 lint) wanted="$BUILD $LINT check" ;;
 bench) wanted="$BUILD $TEST $BENCH" ;;
-all) wanted="$BUILD $TEST $LINT $BENCH" ;;
+package) wanted="$BUILD $PACKAGE" ;;
+all) wanted="$BUILD $TEST $LINT $BENCH $PACKAGE" ;;
 *)
-    echo "usage: deps.sh [build|test|lint|bench|all]" >&2
+    echo "usage: deps.sh [build|test|lint|bench|package|all]" >&2
     exit 2
     ;;
 esac

@@ -66,6 +66,15 @@ everything_else() {
 		*) kafka "$name" "sh $t" ;;
 		esac
 	done
+	# these need no stack
+	for t in test/package/*.sh; do
+		name=$(basename "$t" .sh)
+		case $name in
+		lib) ;;
+		fresh_debian) [ "$(id -u)" -ne 0 ] || entry "package_$name" "sh $t" ;;
+		*) entry "package_$name" "sh $t" ;;
+		esac
+	done
 	kafka probe_kafka "$build/test/probe_kafka"
 }
 
