@@ -13,6 +13,7 @@
 #include "log.h"
 #include "metrics.h"
 #include "migrate.h"
+#include "monitor.h"
 #include "mysql_db.h"
 #include "redis.h"
 #include "relay.h"
@@ -34,6 +35,7 @@ struct daemon {
     struct worker **workers;
     size_t worker_count;
     struct drain *drain;
+    struct monitor *monitor;
     int64_t started_ms;
 };
 
@@ -93,6 +95,10 @@ static struct messages *load_messages(const struct config *cfg, struct error *er
 
 static bool daemon_start(struct daemon *d, bool until_drained, struct error *err) {
     int64_t lease_owner = draw_number();
+    const struct monitor_setup monitored = {.cfg = d->cfg, .metrics = d->metrics};
+    d->monitor = monitor_start(&monitored, err); /* first: a port in use is said before anything is joined */
+    if (!d->monitor)
+        return false;
     d->messages = load_messages(d->cfg, err);
     if (!d->messages || (until_drained && !(d->drain = drain_new(d->cfg, err))))
         return false;
@@ -129,6 +135,7 @@ static bool daemon_stop(struct daemon *d) {
     }
     if (!ended)
         return false;
+    monitor_stop(d->monitor);
     free(d->workers);
     drain_free(d->drain);
     messages_free(d->messages);
