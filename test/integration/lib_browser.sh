@@ -39,7 +39,7 @@ cdp() {
 }
 
 driver_listens() {
-    driver_port=$(sed -n 's/.*started successfully on port \([0-9]*\).*/\1/p' "$work/chromedriver.log")
+    driver_port=$(sed -n 's/.*started successfully on port \([0-9]*\).*/\1/p' "$work/chromedriver.log" 2>/dev/null)
     [ -n "$driver_port" ]
 }
 
