@@ -24,11 +24,13 @@ struct part {
         replay_below;  /* the ledger's next_offset on assignment: ids of records below it are likely known */
     bool commit_start; /* Kafka's committed offset lies above the position */
     bool stopped;      /* not read: its log and the ledger disagree */
+    bool held;         /* the client was told to pause it */
     /* owned by whoever owns the batch in flight */
     int64_t batch_no;    /* the ledger's */
     int64_t next_offset; /* the ledger's: records below it are counted already */
     /* read by any thread */
-    atomic_int_fast64_t settled_to; /* everything below is settled, in this assignment */
+    atomic_int_fast64_t settled_to;      /* everything below is settled, in this assignment */
+    atomic_int_fast64_t paused_since_ms; /* an operator paused it then, since 1970; 0: it isn't paused */
 };
 
 /* What the group gave to a worker, under one owner number in the ledger. Shared
