@@ -222,8 +222,8 @@ static int drained_but_paused(const struct daemon *d) {
 
 static int run_daemon(struct config *cfg, bool until_drained) {
     struct error err = {0};
-                                         .pauses = d->pauses,
-                                         .metrics = d->metrics,
+    int code = EXIT_OK;
+    struct daemon d = {.cfg = cfg, .metrics = metrics_new(), .started_ms = clock_monotonic_ms()};
     d.watch = watch_start(cfg->shutdown.deadline_ms, EXIT_DEADLINE, &err);
     bool started = d.watch && daemon_start(&d, until_drained, &err);
     if (started) {
@@ -247,8 +247,8 @@ static int run_daemon(struct config *cfg, bool until_drained) {
         _exit(EXIT_DEADLINE); /* threads still use everything */
     }
     watch_end(d.watch);
-                                         .pauses = d->pauses,
-                                         .metrics = d->metrics,
+    metrics_free(d.metrics);
+    return started ? code : cli_exit_code(&err);
 }
 
 int cli_run(int argc, char **argv) {
