@@ -11,6 +11,7 @@
 #include "error.h"
 #include "metrics.h"
 #include "notification.h"
+#include "recent.h"
 #include "relay.h"
 
 struct worker;
@@ -21,6 +22,7 @@ struct worker_shared {
     const struct messages *messages;
     struct relay *relay;
     struct metrics *metrics;
+    struct recent *recent;
     int64_t lease_owner;
 };
 

@@ -14,6 +14,7 @@
 #include "metrics.h"
 #include "migrate.h"
 #include "mysql_db.h"
+#include "recent.h"
 #include "redis.h"
 #include "relay.h"
 #include "watch.h"
@@ -30,6 +31,7 @@ struct daemon {
     struct watch *watch;
     struct messages *messages;
     struct metrics *metrics;
+    struct recent *recent;
     struct relay *relay;
     struct worker **workers;
     size_t worker_count;
@@ -103,6 +105,7 @@ static bool daemon_start(struct daemon *d, bool until_drained, struct error *err
                                          .messages = d->messages,
                                          .relay = d->relay,
                                          .metrics = d->metrics,
+                                         .recent = d->recent,
                                          .lease_owner = lease_owner};
     d->workers = mem_zero((size_t)d->cfg->workers, sizeof *d->workers);
     for (int i = 0; i < d->cfg->workers; i++) {
@@ -194,7 +197,8 @@ static void daemon_wait(struct daemon *d) {
 
 static int run_daemon(struct config *cfg, bool until_drained) {
     struct error err = {0};
-    struct daemon d = {.cfg = cfg, .metrics = metrics_new(), .started_ms = clock_monotonic_ms()};
+    struct daemon d = {
+        .cfg = cfg, .metrics = metrics_new(), .recent = recent_new(), .started_ms = clock_monotonic_ms()};
     d.watch = watch_start(cfg->shutdown.deadline_ms, EXIT_DEADLINE, &err);
     bool started = d.watch && daemon_start(&d, until_drained, &err);
     if (started) {
@@ -207,6 +211,7 @@ static int run_daemon(struct config *cfg, bool until_drained) {
     }
     if (!d.watch) {
         metrics_free(d.metrics);
+        recent_free(d.recent);
         return cli_exit_code(&err);
     }
     fault_at("main.shutdown");
@@ -218,6 +223,7 @@ static int run_daemon(struct config *cfg, bool until_drained) {
     }
     watch_end(d.watch);
     metrics_free(d.metrics);
+    recent_free(d.recent);
     return started ? EXIT_OK : cli_exit_code(&err);
 }
 

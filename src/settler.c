@@ -33,6 +33,7 @@ struct settler {
     struct settle settle;
     struct relay *relay;
     struct metrics *metrics;
+    struct recent *recent;
     pthread_t thread;
     int64_t next_report_ms;
 };
@@ -154,7 +155,8 @@ static void settler_free(struct settler *s) {
 }
 
 struct settler *settler_start(const struct config *cfg, const struct messages *messages, struct relay *relay,
-                              int64_t lease_owner, struct metrics *metrics, struct error *err) {
+                              int64_t lease_owner, struct metrics *metrics, struct recent *recent,
+                              struct error *err) {
     struct settler *s = mem_zero(1, sizeof *s);
     pthread_mutex_init(&s->lock, NULL);
     clock_cond_init(&s->changed);
@@ -162,6 +164,7 @@ struct settler *settler_start(const struct config *cfg, const struct messages *m
     atomic_init(&s->closed_before, 0);
     s->relay = relay;
     s->metrics = metrics;
+    s->recent = recent;
     s->settle = (struct settle){.cfg = cfg, .messages = messages, .lease_owner = lease_owner};
     s->settle.db = db_new(cfg, DB_READ_COMMITTED);
     s->settle.dlt = dlt_new(cfg);

@@ -522,7 +522,7 @@ static bool worker_make(struct worker *w, struct error *err) {
     w->db = db_new(w->cfg, DB_REPEATABLE_READ);
     w->decider = decider_new(w->cfg, w->redis);
     w->warmer = warmer_new(w->cfg, w->db, w->redis);
-    w->settler = settler_start(w->cfg, s->messages, s->relay, s->lease_owner, s->metrics, err);
+    w->settler = settler_start(w->cfg, s->messages, s->relay, s->lease_owner, s->metrics, s->recent, err);
     if (!w->settler)
         return false;
     w->consumer = kafka_consumer_new(w->cfg, on_rebalance, w, err);
