@@ -164,13 +164,13 @@ static bool weed_out(struct worker *w, struct batch *b) {
 }
 
 /* What was weeded just now was looked up as well, but for the twins that took a rejected event's place. */
-static bool warm_dirty(struct worker *w, struct batch *b, bool weeded) {
+static bool warm_dirty(struct worker *w, struct batch *b, bool weeded, enum metric_warmup cause) {
     struct error err = {0};
     int64_t before = warmer_warmed(w->warmer);
     bool ok = look_up_groups(w, b, !weeded);
     while (ok && !warmer_warm(w->warmer, b, now_seconds(), &err))
         ok = wait_for_store(w, b, &err);
-    metrics_add(w->shared.metrics, METRIC_WARMUPS, METRIC_WARMUP_COLD, warmer_warmed(w->warmer) - before);
+    metrics_add(w->shared.metrics, METRIC_WARMUPS, cause, warmer_warmed(w->warmer) - before);
     return ok;
 }
 
@@ -224,7 +224,7 @@ static bool decide(struct worker *w, struct batch *b, bool flight) {
             return false;
         if (flight) /* also what became dirty since it came back */
             void_in_hand(w, b, false);
-        if (!warm_dirty(w, b, weed))
+        if (!warm_dirty(w, b, weed, flight ? METRIC_WARMUP_CAME_BACK : METRIC_WARMUP_COLD))
             return false;
         size_t left = count_live(b);
         if (left < open) { /* events ended: no round in vain */
@@ -267,7 +267,7 @@ static void note_failures(struct worker *w, struct batch *b) {
         if (!g->dirty)
             continue;
         g->warmed = false;
-        metrics_add(w->shared.metrics, METRIC_REDECIDED, METRIC_REDECIDED_OTHER, 1);
+        metrics_add(w->shared.metrics, METRIC_REDECIDED, b->came_back, 1);
         if (++g->failures >= 3)
             LOG(LOG_WARN, "family_contended", LOG_I("family_id", g->family_id), LOG_I("month", g->month),
                 LOG_I("failures", g->failures));
@@ -381,6 +381,7 @@ static void refused(struct worker *w, struct batch *b, const struct error *err) 
     }
     if (b->count == 1 && batch_event_live(&b->events[0]) && !b->groups[0].warmed) {
         b->groups[0].dirty = true; /* was it what Redis held? Decided again from MySQL it can't be */
+        b->came_back = CAME_BACK_OTHER;
         decide_again(w, b);
         return;
     }
@@ -390,6 +391,7 @@ static void refused(struct worker *w, struct batch *b, const struct error *err) 
         batch_reject(b, 0, REJECT_SETTLEMENT_REJECTED, "the database refuses the event's data (code %d)",
                      err->code);
         b->groups[0].dirty = true; /* what was decided and is dropped must leave no trace */
+        b->came_back = CAME_BACK_OTHER;
         decide_again(w, b);
         return;
     }

@@ -346,9 +346,10 @@ static enum settle_result give_up(struct settle *s, const struct error *err) {
 }
 
 /* A settlement that came back is one whose refusal was found out; if it can't be, the same batch again. */
-static enum settle_result come_back(const struct batch *b, const char *why, bool found_out) {
+static enum settle_result come_back(struct batch *b, enum came_back cause, const char *why, bool found_out) {
     if (!found_out)
         return SETTLE_FAILED;
+    b->came_back = cause;
     int64_t dirty = 0, first = 0;
     for (size_t i = b->group_count; i-- > 0;) {
         if (b->groups[i].dirty) {
@@ -383,20 +384,20 @@ static enum settle_result transact(struct settle *s, struct attempt *a, struct e
         return give_up(s, err);
     if (reject_closed(s, a)) {
         db_rollback(s->db);
-        return come_back(a->b, "month_closed", true);
+        return come_back(a->b, CAME_BACK_OTHER, "month_closed", true);
     }
     error_clear(&s->duplicate);
     if (!settle_write_ids(s, a, &fresh, err))
         return give_up(s, err);
     if (!fresh) {
         db_rollback(s->db);
-        return come_back(a->b, "id_known", find_known(s, a, err));
+        return come_back(a->b, CAME_BACK_KNOWN_ID, "id_known", find_known(s, a, err));
     }
     if (!settle_write_quotas(s, a, &valid, err))
         return give_up(s, err);
     if (!valid) {
         db_rollback(s->db);
-        return come_back(a->b, "figures_differ", find_differing(s, a, err));
+        return come_back(a->b, CAME_BACK_FIGURES, "figures_differ", find_differing(s, a, err));
     }
     if (!settle_alerts(s, a->b, a->now_ms, err))
         return give_up(s, err);
@@ -446,13 +447,16 @@ enum settle_result settle_batch(struct settle *s, struct batch *b, struct error 
         return result;
     }
     if (!all_decided(b))
-        return come_back(b, "undecided", true);
+        return come_back(b, CAME_BACK_OTHER, "undecided", true);
     if (!look_up_duplicates(s, b, err))
         return SETTLE_FAILED;
     struct attempt a;
+    bool known = batch_any_dirty(b);
     attempt_derive(&a, b);
-    if (batch_any_dirty(b)) {
-        result = come_back(b, "no_chain", true);
+    if (known) {
+        result = come_back(b, CAME_BACK_KNOWN_ID, "id_known", true);
+    } else if (batch_any_dirty(b)) {
+        result = come_back(b, CAME_BACK_NO_CHAIN, "no_chain", true);
     } else {
         batch_judge_twins(b);
         result = dlt_write(s->dlt, b, false, err) ? transact(s, &a, err) : SETTLE_FAILED;
