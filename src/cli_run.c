@@ -101,6 +101,8 @@ static bool daemon_start(struct daemon *d, bool until_drained, struct error *err
     d->relay = relay_start(d->cfg, lease_owner, d->metrics, err);
     if (!d->relay)
         return false;
+    for (size_t i = 0; i < d->cfg->threshold_count; i++)
+        metrics_expect(d->metrics, METRIC_DECISIONS, metric_decision(STATUS_WARNING, d->cfg->thresholds[i]));
     const struct worker_shared shared = {.cfg = d->cfg,
                                          .messages = d->messages,
                                          .relay = d->relay,

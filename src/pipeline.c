@@ -14,6 +14,7 @@
 #include "fault.h"
 #include "known.h"
 #include "log.h"
+#include "retry.h"
 #include "worker_internal.h"
 
 #define ROUNDS_BEFORE_PAUSE 20 /* of warming one batch: somebody keeps taking the cache away */
@@ -30,9 +31,12 @@ static bool gone(const struct worker *w, const struct batch *b) {
 /* A store failed: says so once a period and keeps the member alive for a while. False when it's over. */
 static bool wait_for_store(struct worker *w, const struct batch *b, struct error *err) {
     worker_report(w, "decision_waiting", err);
-    error_clear(err);
     worker_keep_alive(w, w->cfg->retry.interval_ms);
-    return !gone(w, b);
+    bool again = !gone(w, b);
+    if (again)
+        retry_count(w->shared.metrics, err);
+    error_clear(err);
+    return again;
 }
 
 static bool look_up(struct worker *w, struct batch *b, size_t *indexes, size_t n) {
@@ -81,6 +85,15 @@ static void take_answer(struct batch *b, size_t i, enum decide_answer answer) {
     }
 }
 
+static bool run_script(struct worker *w, struct batch *b, const size_t *indexes, size_t n,
+                       enum decide_answer *answers, struct error *err) {
+    int64_t since = clock_monotonic_us();
+    if (!decider_run(w->decider, b, indexes, n, now_seconds(), answers, err))
+        return false;
+    metrics_observe(w->shared.metrics, METRIC_SCRIPT_DURATION, clock_monotonic_us() - since);
+    return true;
+}
+
 /* Runs the script for the live events of groups whose decisions are void, in the order delivered. */
 static bool run_void_groups(struct worker *w, struct batch *b) {
     size_t *indexes = mem_alloc(b->count * sizeof *indexes), n = 0;
@@ -97,7 +110,7 @@ static bool run_void_groups(struct worker *w, struct batch *b) {
     enum decide_answer *answers = mem_alloc(n * sizeof *answers);
     struct error err = {0};
     bool ok = true;
-    while (ok && n && !decider_run(w->decider, b, indexes, n, now_seconds(), answers, &err))
+    while (ok && n && !run_script(w, b, indexes, n, answers, &err))
         ok = wait_for_store(w, b, &err);
     for (size_t i = 0; ok && i < b->group_count; i++)
         b->groups[i].void_decisions = false;

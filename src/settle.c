@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "buf.h"
+#include "clock.h"
 #include "fault.h"
 #include "keys.h"
 #include "known.h"
@@ -347,9 +348,9 @@ static enum settle_result give_up(struct settle *s, const struct error *err) {
 
 /* A settlement that came back is one whose refusal was found out; if it can't be, the same batch again. */
 static enum settle_result come_back(struct batch *b, enum came_back cause, const char *why, bool found_out) {
+    b->came_back = cause;
     if (!found_out)
         return SETTLE_FAILED;
-    b->came_back = cause;
     int64_t dirty = 0, first = 0;
     for (size_t i = b->group_count; i-- > 0;) {
         if (b->groups[i].dirty) {
@@ -369,7 +370,10 @@ static enum settle_result already_committed(struct settle *s, const struct batch
 
 static enum settle_result transact(struct settle *s, struct attempt *a, struct error *err) {
     bool fresh, valid;
-    if (!db_ensure(s->db, err) || !start(s, err))
+    if (!db_ensure(s->db, err))
+        return SETTLE_FAILED;
+    int64_t since = clock_monotonic_us();
+    if (!start(s, err))
         return SETTLE_FAILED;
     enum ledger_step step = ledger_advance(s->db, s->cfg, a->b, err);
     if (step == LEDGER_FAILED) { /* it holds nothing of any event's: a refusal here is no event's fault */
@@ -409,6 +413,7 @@ static enum settle_result transact(struct settle *s, struct attempt *a, struct e
         give_up(s, err);
         return SETTLE_FAILED;
     }
+    metrics_observe(s->metrics, METRIC_TRANSACTION_DURATION, clock_monotonic_us() - since);
     return SETTLE_DONE;
 }
 
@@ -448,13 +453,14 @@ enum settle_result settle_batch(struct settle *s, struct batch *b, struct error 
     }
     if (!all_decided(b))
         return come_back(b, CAME_BACK_OTHER, "undecided", true);
+    bool found_before = batch_any_dirty(b); /* by an attempt that failed while it looked for more */
     if (!look_up_duplicates(s, b, err))
         return SETTLE_FAILED;
-    struct attempt a;
     bool known = batch_any_dirty(b);
+    struct attempt a;
     attempt_derive(&a, b);
     if (known) {
-        result = come_back(b, CAME_BACK_KNOWN_ID, "id_known", true);
+        result = come_back(b, found_before ? b->came_back : CAME_BACK_KNOWN_ID, "id_known", true);
     } else if (batch_any_dirty(b)) {
         result = come_back(b, CAME_BACK_NO_CHAIN, "no_chain", true);
     } else {
@@ -465,4 +471,12 @@ enum settle_result settle_batch(struct settle *s, struct batch *b, struct error 
     if (result == SETTLE_DONE)
         finish(s, b);
     return result;
+}
+
+void settle_deinit(struct settle *s) {
+    seen_clear(&s->told);
+    insert_free(&s->insert);
+    buf_free(&s->to_remember);
+    outbox_list_free(s->born.head);
+    free(s->alerted);
 }

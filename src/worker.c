@@ -11,6 +11,7 @@
 #include "fill.h"
 #include "ledger.h"
 #include "log.h"
+#include "retry.h"
 #include "worker_internal.h"
 
 #define CLAIM_POLL_MS 5 /* while partitions are to be claimed */
@@ -131,6 +132,7 @@ static void on_assign(struct worker *w, const rd_kafka_topic_partition_list_t *p
         w->given[w->given_count++] = parts->elems[i].partition;
     w->to_open = w->given_count > 0;
     w->next_open_ms = 0;
+    metrics_add(w->shared.metrics, METRIC_REBALANCES, METRIC_REBALANCE_ASSIGNED, 1);
     LOG(LOG_INFO, "partitions_assigned", LOG_I("worker", w->number), LOG_I("partitions", w->given_count));
 }
 
@@ -148,6 +150,8 @@ static void on_rebalance(rd_kafka_t *rk, rd_kafka_resp_err_t code, rd_kafka_topi
     }
     bool lost = rd_kafka_assignment_lost(rk);
     fault_at("worker.revoke");
+    metrics_add(w->shared.metrics, METRIC_REBALANCES, lost ? METRIC_REBALANCE_LOST : METRIC_REBALANCE_REVOKED,
+                1);
     LOG(lost ? LOG_WARN : LOG_INFO, "partitions_revoked", LOG_I("worker", w->number),
         LOG_I("partitions", parts ? parts->cnt : 0), LOG_B("lost", lost));
     give_up_assignment(w, code == RD_KAFKA_RESP_ERR__REVOKE_PARTITIONS && !lost);
@@ -209,6 +213,7 @@ static void open_assignment(struct worker *w) {
         a = ledger_claim(w->db, w->consumer, w->cfg, w->given, w->given_count, &err);
     if (!a) {
         worker_report(w, "claim_waiting", &err);
+        retry_count(w->shared.metrics, &err);
         w->next_open_ms = now + w->cfg->retry.interval_ms;
         return;
     }
