@@ -125,6 +125,14 @@ struct batch_span {
 
 struct batch_pool;
 
+/* Why a settlement wrote nothing and the batch is to be decided again. */
+enum came_back {
+    CAME_BACK_FIGURES,  /* MySQL's totals weren't those decided on */
+    CAME_BACK_KNOWN_ID, /* an id turned out to be known */
+    CAME_BACK_NO_CHAIN, /* decisions of the batch didn't follow from one another */
+    CAME_BACK_OTHER,    /* a month was closed, data refused, an event not decided yet */
+};
+
 struct batch {
     struct assignment *assignment;
     struct batch_event *events;
@@ -135,6 +143,7 @@ struct batch {
     size_t *order; /* event indexes by (family, month, index) */
     struct family_group *groups;
     size_t group_count;
+    enum came_back came_back;   /* valid while it's being decided again */
     struct event_memory memory; /* what the events point at */
     struct batch_pool *pool;    /* where it goes when it's freed; NULL: nowhere */
     void *sorting;              /* scratch of batch_prepare */

@@ -12,6 +12,7 @@
 #include "metrics.h"
 #include "notification.h"
 #include "pauses.h"
+#include "recent.h"
 #include "relay.h"
 
 struct worker;
@@ -23,6 +24,7 @@ struct worker_shared {
     struct relay *relay;
     struct pauses *pauses;
     struct metrics *metrics;
+    struct recent *recent;
     int64_t lease_owner;
 };
 

@@ -16,6 +16,7 @@
 #include "monitor.h"
 #include "mysql_db.h"
 #include "pauses.h"
+#include "recent.h"
 #include "redis.h"
 #include "relay.h"
 #include "watch.h"
@@ -32,6 +33,7 @@ struct daemon {
     struct watch *watch;
     struct messages *messages;
     struct metrics *metrics;
+    struct recent *recent;
     struct relay *relay;
     struct pauses *pauses;
     struct worker **workers;
@@ -110,11 +112,14 @@ static bool daemon_start(struct daemon *d, bool until_drained, struct error *err
     d->pauses = pauses_start(d->cfg, err);
     if (!d->pauses)
         return false;
+    for (size_t i = 0; i < d->cfg->threshold_count; i++)
+        metrics_expect(d->metrics, METRIC_DECISIONS, metric_decision(STATUS_WARNING, d->cfg->thresholds[i]));
     const struct worker_shared shared = {.cfg = d->cfg,
                                          .messages = d->messages,
                                          .relay = d->relay,
                                          .pauses = d->pauses,
                                          .metrics = d->metrics,
+                                         .recent = d->recent,
                                          .lease_owner = lease_owner};
     d->workers = mem_zero((size_t)d->cfg->workers, sizeof *d->workers);
     for (int i = 0; i < d->cfg->workers; i++) {
@@ -223,7 +228,8 @@ static int drained_but_paused(const struct daemon *d) {
 static int run_daemon(struct config *cfg, bool until_drained) {
     struct error err = {0};
     int code = EXIT_OK;
-    struct daemon d = {.cfg = cfg, .metrics = metrics_new(), .started_ms = clock_monotonic_ms()};
+    struct daemon d = {
+        .cfg = cfg, .metrics = metrics_new(), .recent = recent_new(), .started_ms = clock_monotonic_ms()};
     d.watch = watch_start(cfg->shutdown.deadline_ms, EXIT_DEADLINE, &err);
     bool started = d.watch && daemon_start(&d, until_drained, &err);
     if (started) {
@@ -237,6 +243,7 @@ static int run_daemon(struct config *cfg, bool until_drained) {
     }
     if (!d.watch) {
         metrics_free(d.metrics);
+        recent_free(d.recent);
         return cli_exit_code(&err);
     }
     fault_at("main.shutdown");
@@ -248,6 +255,7 @@ static int run_daemon(struct config *cfg, bool until_drained) {
     }
     watch_end(d.watch);
     metrics_free(d.metrics);
+    recent_free(d.recent);
     return started ? code : cli_exit_code(&err);
 }
 

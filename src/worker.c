@@ -11,6 +11,7 @@
 #include "ledger.h"
 #include "log.h"
 #include "period.h"
+#include "retry.h"
 #include "worker_internal.h"
 
 #define CLAIM_POLL_MS 5 /* while partitions are to be claimed */
@@ -193,6 +194,7 @@ static void on_assign(struct worker *w, const rd_kafka_topic_partition_list_t *p
     w->to_open = w->given_count > 0;
     w->next_open_ms = 0;
     set_state(w, w->to_open ? WORKER_CLAIMING : WORKER_IDLE);
+    metrics_add(w->shared.metrics, METRIC_REBALANCES, METRIC_REBALANCE_ASSIGNED, 1);
     LOG(LOG_INFO, "partitions_assigned", LOG_I("worker", w->number), LOG_I("partitions", w->given_count));
 }
 
@@ -210,6 +212,8 @@ static void on_rebalance(rd_kafka_t *rk, rd_kafka_resp_err_t code, rd_kafka_topi
     }
     bool lost = rd_kafka_assignment_lost(rk);
     fault_at("worker.revoke");
+    metrics_add(w->shared.metrics, METRIC_REBALANCES, lost ? METRIC_REBALANCE_LOST : METRIC_REBALANCE_REVOKED,
+                1);
     LOG(lost ? LOG_WARN : LOG_INFO, "partitions_revoked", LOG_I("worker", w->number),
         LOG_I("partitions", parts ? parts->cnt : 0), LOG_B("lost", lost));
     give_up_assignment(w, code == RD_KAFKA_RESP_ERR__REVOKE_PARTITIONS && !lost);
@@ -282,6 +286,7 @@ static void open_assignment(struct worker *w) {
         a = ledger_claim(w->db, w->consumer, w->cfg, w->given, w->given_count, &err);
     if (!a) {
         worker_report(w, "claim_waiting", &err);
+        retry_count(w->shared.metrics, &err);
         w->next_open_ms = now + w->cfg->retry.interval_ms;
         return;
     }
@@ -598,7 +603,7 @@ static bool worker_make(struct worker *w, struct error *err) {
     w->db = db_new(w->cfg, DB_REPEATABLE_READ);
     w->decider = decider_new(w->cfg, w->redis);
     w->warmer = warmer_new(w->cfg, w->db, w->redis);
-    w->settler = settler_start(w->cfg, s->messages, s->relay, s->lease_owner, s->metrics, err);
+    w->settler = settler_start(w->cfg, s->messages, s->relay, s->lease_owner, s->metrics, s->recent, err);
     if (!w->settler)
         return false;
     w->consumer = kafka_consumer_new(w->cfg, on_rebalance, w, err);
