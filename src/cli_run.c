@@ -15,6 +15,8 @@
 #include "migrate.h"
 #include "monitor.h"
 #include "mysql_db.h"
+#include "pauses.h"
+#include "recent.h"
 #include "redis.h"
 #include "relay.h"
 #include "watch.h"
@@ -31,7 +33,9 @@ struct daemon {
     struct watch *watch;
     struct messages *messages;
     struct metrics *metrics;
+    struct recent *recent;
     struct relay *relay;
+    struct pauses *pauses;
     struct worker **workers;
     size_t worker_count;
     struct drain *drain;
@@ -105,10 +109,17 @@ static bool daemon_start(struct daemon *d, bool until_drained, struct error *err
     d->relay = relay_start(d->cfg, lease_owner, d->metrics, err);
     if (!d->relay)
         return false;
+    d->pauses = pauses_start(d->cfg, err);
+    if (!d->pauses)
+        return false;
+    for (size_t i = 0; i < d->cfg->threshold_count; i++)
+        metrics_expect(d->metrics, METRIC_DECISIONS, metric_decision(STATUS_WARNING, d->cfg->thresholds[i]));
     const struct worker_shared shared = {.cfg = d->cfg,
                                          .messages = d->messages,
                                          .relay = d->relay,
+                                         .pauses = d->pauses,
                                          .metrics = d->metrics,
+                                         .recent = d->recent,
                                          .lease_owner = lease_owner};
     d->workers = mem_zero((size_t)d->cfg->workers, sizeof *d->workers);
     for (int i = 0; i < d->cfg->workers; i++) {
@@ -125,6 +136,7 @@ static bool daemon_stop(struct daemon *d) {
     int64_t deadline = watch_deadline(d->watch);
     int64_t rest = d->cfg->shutdown.deadline_ms / 4 < 5000 ? d->cfg->shutdown.deadline_ms / 4 : 5000;
     bool ended = true;
+    pauses_stop(d->pauses);
     for (size_t i = 0; i < d->worker_count; i++)
         worker_stop(d->workers[i], deadline - rest, deadline - rest / 4 * 3);
     for (size_t i = 0; i < d->worker_count; i++)
@@ -133,6 +145,7 @@ static bool daemon_stop(struct daemon *d) {
         relay_stop(d->relay, deadline - rest / 2);
         ended = relay_join(d->relay, deadline - LAST_WORDS_MS);
     }
+    ended = ended && pauses_join(d->pauses, deadline - LAST_WORDS_MS); /* workers ask it */
     if (!ended)
         return false;
     monitor_stop(d->monitor);
@@ -170,26 +183,30 @@ static void log_progress(const struct daemon *d, const char *event) {
         LOG_I("uptime_ms", clock_monotonic_ms() - d->started_ms));
 }
 
-static bool drained(struct daemon *d, int64_t *next_check) {
+static enum drain_state drained(struct daemon *d, int64_t *next_check) {
     int64_t now = clock_monotonic_ms();
-    bool done = false;
     struct error err = {0};
     if (!d->drain || now < *next_check)
-        return false;
-    if (!drain_check(d->drain, d->workers, d->worker_count, &done, &err))
+        return DRAIN_ON;
+    enum drain_state state = drain_check(d->drain, d->workers, d->worker_count, d->pauses, &err);
+    if (err.area != ERROR_NONE)
         LOG(LOG_WARN, "drain_check_waiting", LOG_E(&err));
     *next_check = now + DRAIN_CHECK_MS;
-    return done;
+    return state;
 }
 
-/* Waits for a signal or for the end of the work. */
-static void daemon_wait(struct daemon *d) {
+/* Waits for a signal or for the end of the work; says which by how far that is. */
+static enum drain_state daemon_wait(struct daemon *d) {
     int64_t next_progress = d->started_ms + PROGRESS_MS, next_check = 0;
     for (;;) {
         int signal = watch_wait(d->watch, TICK_MS);
-        if (signal || drained(d, &next_check)) {
-            LOG(LOG_INFO, "stopping", LOG_S("reason", signal ? strsignal(signal) : "drained"));
-            return;
+        enum drain_state state = signal ? DRAIN_ON : drained(d, &next_check);
+        if (signal || state != DRAIN_ON) {
+            LOG(LOG_INFO, "stopping",
+                LOG_S("reason", signal                  ? strsignal(signal)
+                                : state == DRAIN_PAUSED ? "drained, but for paused partitions"
+                                                        : "drained"));
+            return state;
         }
         int64_t now = clock_monotonic_ms();
         if (now >= next_progress) {
@@ -199,21 +216,34 @@ static void daemon_wait(struct daemon *d) {
     }
 }
 
+/* What is paused stays unsettled for ever: who waits for the end must hear of it. */
+static int drained_but_paused(const struct daemon *d) {
+    char partitions[128], why[192];
+    drain_say_paused(d->drain, partitions, sizeof partitions);
+    snprintf(why, sizeof why, "all is settled but what lies on paused partitions (%s)", partitions);
+    cli_error("run", "paused", why, "`tallyd resume`, and run again");
+    return EXIT_PAUSED;
+}
+
 static int run_daemon(struct config *cfg, bool until_drained) {
     struct error err = {0};
-    struct daemon d = {.cfg = cfg, .metrics = metrics_new(), .started_ms = clock_monotonic_ms()};
+    int code = EXIT_OK;
+    struct daemon d = {
+        .cfg = cfg, .metrics = metrics_new(), .recent = recent_new(), .started_ms = clock_monotonic_ms()};
     d.watch = watch_start(cfg->shutdown.deadline_ms, EXIT_DEADLINE, &err);
     bool started = d.watch && daemon_start(&d, until_drained, &err);
     if (started) {
         LOG(LOG_INFO, "started", LOG_S("group_id", cfg->kafka.group_id),
             LOG_S("topic", cfg->kafka.usage_topic), LOG_I("workers", cfg->workers),
             LOG_S("librdkafka", rd_kafka_version_str()));
-        daemon_wait(&d);
+        if (daemon_wait(&d) == DRAIN_PAUSED)
+            code = drained_but_paused(&d);
     } else {
         cli_error("run", error_area_name(err.area), err.text, NULL);
     }
     if (!d.watch) {
         metrics_free(d.metrics);
+        recent_free(d.recent);
         return cli_exit_code(&err);
     }
     fault_at("main.shutdown");
@@ -225,7 +255,8 @@ static int run_daemon(struct config *cfg, bool until_drained) {
     }
     watch_end(d.watch);
     metrics_free(d.metrics);
-    return started ? EXIT_OK : cli_exit_code(&err);
+    recent_free(d.recent);
+    return started ? code : cli_exit_code(&err);
 }
 
 int cli_run(int argc, char **argv) {

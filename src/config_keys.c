@@ -230,7 +230,6 @@ static const struct config_order orders[] = {
     {"health.hung_after_ms", "mysql.connect_timeout_ms", 0, true, HUNG_WHY},
     {"health.hung_after_ms", "redis.timeout_ms", 0, true, HUNG_WHY},
     {"health.hung_after_ms", "redis.connect_timeout_ms", 0, true, HUNG_WHY},
-    {"health.hung_after_ms", "kafka.message_timeout_ms", 0, true, HUNG_WHY},
 };
 
 const struct config_key *config_keys(size_t *count) {

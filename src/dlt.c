@@ -12,6 +12,7 @@
 
 struct dlt {
     const struct config *cfg;
+    struct metrics *metrics;
     rd_kafka_t *producer;
     size_t in_flight;
     bool purged;           /* what the brokers took of it nobody knows: the producer is to be made anew */
@@ -37,9 +38,10 @@ static void on_delivery(rd_kafka_t *rk, const rd_kafka_message_t *msg, void *opa
     l->dlt->in_flight--;
 }
 
-struct dlt *dlt_new(const struct config *cfg) {
+struct dlt *dlt_new(const struct config *cfg, struct metrics *metrics) {
     struct dlt *d = mem_zero(1, sizeof *d);
     d->cfg = cfg;
+    d->metrics = metrics;
     atomic_init(&d->abandoned, false);
     return d;
 }
@@ -190,6 +192,13 @@ static bool is_due(const struct batch_event *e, bool twins) {
     return e->outcome == OUTCOME_REJECTED && !e->dlt_acked && (twins || e->twin_of == EVENT_NO_TWIN);
 }
 
+static void note_acked(struct dlt *d, struct batch_event *e) {
+    e->dlt_acked = true;
+    metrics_add(d->metrics, METRIC_DLT, e->why.code, 1);
+    LOG(LOG_DEBUG, "record_rejected", LOG_S("code", reject_code_name(e->why.code)),
+        LOG_S("reason", e->why.message), LOG_I("partition", e->part->id), LOG_I("offset", e->offset));
+}
+
 bool dlt_write(struct dlt *d, struct batch *b, bool twins, struct error *err) {
     size_t n = 0;
     for (size_t i = 0; i < b->count; i++)
@@ -212,11 +221,8 @@ bool dlt_write(struct dlt *d, struct batch *b, bool twins, struct error *err) {
     fault_at("dlt.delivered");
     rd_kafka_resp_err_t failure = RD_KAFKA_RESP_ERR_NO_ERROR;
     for (size_t i = 0; i < n; i++) {
-        const struct batch_event *e = letters[i].event;
-        letters[i].event->dlt_acked = letters[i].result == RD_KAFKA_RESP_ERR_NO_ERROR;
-        if (letters[i].event->dlt_acked)
-            LOG(LOG_DEBUG, "record_rejected", LOG_S("code", reject_code_name(e->why.code)),
-                LOG_S("reason", e->why.message), LOG_I("partition", e->part->id), LOG_I("offset", e->offset));
+        if (letters[i].result == RD_KAFKA_RESP_ERR_NO_ERROR)
+            note_acked(d, letters[i].event);
         else
             failure = letters[i].result;
     }

@@ -17,6 +17,7 @@
 #include "kafka.h"
 #include "log.h"
 #include "notification.h"
+#include "retry.h"
 
 #define ROUND_ROWS 500       /* rows looked at in one round: bounds the statements */
 #define LEASE_MARGIN_MS 2000 /* for marking after the last possible report */
@@ -56,6 +57,8 @@ static void on_delivery(rd_kafka_t *rk, const rd_kafka_message_t *msg, void *opa
     f->result = fault.verdict == FAULT_NONE ? msg->err
                 : fault.code                ? (rd_kafka_resp_err_t)fault.code
                                             : RD_KAFKA_RESP_ERR__MSG_TIMED_OUT;
+    if (f->result == RD_KAFKA_RESP_ERR_NO_ERROR)
+        metrics_observe(r->metrics, METRIC_PUBLISH_LATENCY, (clock_wall_ms() - f->row->created_at_ms) * 1000);
     r->in_flight--;
 }
 
@@ -296,9 +299,12 @@ static bool handle_refusal(struct relay *r, const struct flight *f, struct error
     if (why.action == ERROR_REJECT || f->row->retry_count + 1 >= r->cfg->outbox.max_attempts) {
         LOG(LOG_ERROR, "notification_failed", LOG_I("outbox_id", f->row->outbox_id),
             LOG_I("family_id", f->row->family_id), LOG_S("event_id", f->row->event_id), LOG_E(&why));
+        if (!outbox_mark_failed(r->db, r->owner, f->row->outbox_id, f->row->event_id, why.text, db_err))
+            return false;
         metrics_add(r->metrics, METRIC_PUBLISH_FAILED, 0, 1);
-        return outbox_mark_failed(r->db, r->owner, f->row->outbox_id, f->row->event_id, why.text, db_err);
+        return true;
     }
+    retry_count(r->metrics, &why);
     return outbox_release(r->db, r->owner, &f->row->outbox_id, 1, RETRY_AFTER_OUTAGE_MS, true, why.text,
                           db_err);
 }
@@ -323,9 +329,16 @@ static bool handle_failures(struct relay *r, const struct flight *flights, size_
         ok = outbox_release(r->db, r->owner, away, away_count, RETRY_AFTER_OUTAGE_MS, false,
                             rd_kafka_err2str(code), err);
     free(away);
-    if (ok && away_count == n)
-        return kafka_error(code, "publish", r->cfg->kafka.notification_topic, err);
-    return ok;
+    if (!ok || away_count == 0)
+        return ok;
+    struct error outage = {0};
+    kafka_error(code, "publish", r->cfg->kafka.notification_topic, &outage);
+    if (away_count == n) {
+        *err = outage;
+        return false;
+    }
+    retry_count(r->metrics, &outage);
+    return true;
 }
 
 static void renew_fatal_producer(struct relay *r) {
@@ -397,6 +410,7 @@ static bool sweep(struct relay *r, struct error *err) {
 static void pause_after(struct relay *r, const struct error *err) {
     report(r, err);
     clock_sleep_ms(r->cfg->retry.interval_ms);
+    retry_count(r->metrics, err);
 }
 
 static bool nothing_left(struct relay *r) {
