@@ -9,6 +9,7 @@
 #include "draw.h"
 #include "embedded.h"
 #include "fault.h"
+#include "heartbeat.h"
 #include "kafka.h"
 #include "log.h"
 #include "metrics.h"
@@ -19,6 +20,7 @@
 #include "recent.h"
 #include "redis.h"
 #include "relay.h"
+#include "status.h"
 #include "watch.h"
 #include "worker.h"
 
@@ -99,7 +101,7 @@ static struct messages *load_messages(const struct config *cfg, struct error *er
 
 static bool daemon_start(struct daemon *d, bool until_drained, struct error *err) {
     int64_t lease_owner = draw_number();
-    const struct monitor_setup monitored = {.cfg = d->cfg, .metrics = d->metrics};
+    const struct monitor_setup monitored = {.cfg = d->cfg, .metrics = d->metrics, .recent = d->recent};
     d->monitor = monitor_start(&monitored, err); /* first: a port in use is said before anything is joined */
     if (!d->monitor)
         return false;
@@ -128,6 +130,8 @@ static bool daemon_start(struct daemon *d, bool until_drained, struct error *err
             return false;
         d->worker_count++;
     }
+    monitor_watch(d->monitor, d->workers, d->worker_count);
+    monitor_started(d->monitor);
     return true;
 }
 
@@ -136,6 +140,8 @@ static bool daemon_stop(struct daemon *d) {
     int64_t deadline = watch_deadline(d->watch);
     int64_t rest = d->cfg->shutdown.deadline_ms / 4 < 5000 ? d->cfg->shutdown.deadline_ms / 4 : 5000;
     bool ended = true;
+    if (d->monitor)
+        monitor_watch(d->monitor, NULL, 0);
     pauses_stop(d->pauses);
     for (size_t i = 0; i < d->worker_count; i++)
         worker_stop(d->workers[i], deadline - rest, deadline - rest / 4 * 3);
@@ -148,28 +154,19 @@ static bool daemon_stop(struct daemon *d) {
     ended = ended && pauses_join(d->pauses, deadline - LAST_WORDS_MS); /* workers ask it */
     if (!ended)
         return false;
-    monitor_stop(d->monitor);
     free(d->workers);
     drain_free(d->drain);
     messages_free(d->messages);
     return true;
 }
 
-static int64_t outcome_count(const struct metrics *m, enum outcome outcome) {
-    int64_t n = metrics_get(m, METRIC_EVENTS, metric_outcome(outcome, REJECT_NONE));
-    for (int code = REJECT_NONE + 1; outcome == OUTCOME_REJECTED && code <= REJECT_SETTLEMENT_REJECTED;
-         code++)
-        n += metrics_get(m, METRIC_EVENTS, metric_outcome(outcome, (enum reject_code)code));
-    return n;
-}
-
 static void log_progress(const struct daemon *d, const char *event) {
     const struct metrics *m = d->metrics;
-    LOG(LOG_INFO, event, LOG_I("settled", outcome_count(m, OUTCOME_SETTLED)),
-        LOG_I("blocked", outcome_count(m, OUTCOME_BLOCKED)),
-        LOG_I("duplicate", outcome_count(m, OUTCOME_DUPLICATE)),
-        LOG_I("rejected", outcome_count(m, OUTCOME_REJECTED)),
-        LOG_I("ignored", outcome_count(m, OUTCOME_IGNORED)),
+    LOG(LOG_INFO, event, LOG_I("settled", status_outcomes(m, OUTCOME_SETTLED)),
+        LOG_I("blocked", status_outcomes(m, OUTCOME_BLOCKED)),
+        LOG_I("duplicate", status_outcomes(m, OUTCOME_DUPLICATE)),
+        LOG_I("rejected", status_outcomes(m, OUTCOME_REJECTED)),
+        LOG_I("ignored", status_outcomes(m, OUTCOME_IGNORED)),
         LOG_I("batches", metrics_total(m, METRIC_BATCH_EVENTS)),
         LOG_I("came_back", metrics_total(m, METRIC_CAME_BACK)),
         LOG_I("redecided", metrics_total(m, METRIC_REDECIDED)),
@@ -198,7 +195,9 @@ static enum drain_state drained(struct daemon *d, int64_t *next_check) {
 /* Waits for a signal or for the end of the work; says which by how far that is. */
 static enum drain_state daemon_wait(struct daemon *d) {
     int64_t next_progress = d->started_ms + PROGRESS_MS, next_check = 0;
+    heartbeat_begin("main", -1);
     for (;;) {
+        heartbeat_beat();
         int signal = watch_wait(d->watch, TICK_MS);
         enum drain_state state = signal ? DRAIN_ON : drained(d, &next_check);
         if (signal || state != DRAIN_ON) {
@@ -206,6 +205,7 @@ static enum drain_state daemon_wait(struct daemon *d) {
                 LOG_S("reason", signal                  ? strsignal(signal)
                                 : state == DRAIN_PAUSED ? "drained, but for paused partitions"
                                                         : "drained"));
+            heartbeat_end(); /* the end has a deadline of its own */
             return state;
         }
         int64_t now = clock_monotonic_ms();
@@ -246,17 +246,22 @@ static int run_daemon(struct config *cfg, bool until_drained) {
         recent_free(d.recent);
         return cli_exit_code(&err);
     }
+    monitor_stopping(d.monitor); /* first of all: nobody is to be sent here any more */
     fault_at("main.shutdown");
     bool ended = daemon_stop(&d);
+    bool told = ended && monitor_stop(d.monitor, watch_deadline(d.watch) - LAST_WORDS_MS);
     log_progress(&d, "stopped");
     if (!ended) {
         LOG(LOG_ERROR, "deadline_passed", LOG_I("deadline_ms", cfg->shutdown.deadline_ms));
         _exit(EXIT_DEADLINE); /* threads still use everything */
     }
+    code = started ? code : cli_exit_code(&err);
+    if (!told)
+        _exit(code); /* all is done, but a probe of a dependency that hangs still uses the configuration */
     watch_end(d.watch);
     metrics_free(d.metrics);
     recent_free(d.recent);
-    return started ? code : cli_exit_code(&err);
+    return code;
 }
 
 int cli_run(int argc, char **argv) {

@@ -7,6 +7,7 @@
 
 #include "buf.h"
 #include "fault.h"
+#include "heartbeat.h"
 #include "kafka.h"
 #include "log.h"
 
@@ -135,8 +136,10 @@ static void post(struct dlt *d, struct letter *l) {
         l->result = fault.code ? (rd_kafka_resp_err_t)fault.code : RD_KAFKA_RESP_ERR__MSG_TIMED_OUT;
         return;
     }
-    while ((code = produce(d, l)) == RD_KAFKA_RESP_ERR__QUEUE_FULL)
+    while ((code = produce(d, l)) == RD_KAFKA_RESP_ERR__QUEUE_FULL) {
+        heartbeat_beat();
         rd_kafka_poll(d->producer, 50);
+    }
     if (code != RD_KAFKA_RESP_ERR_NO_ERROR) {
         l->result = code;
     }
@@ -145,6 +148,7 @@ static void post(struct dlt *d, struct letter *l) {
 /* Bounded by the message time-out; shorter when nobody wants the batch settled any more. */
 static void await_reports(struct dlt *d, const struct batch *b) {
     while (d->in_flight) {
+        heartbeat_beat();
         rd_kafka_poll(d->producer, 100);
         if (d->in_flight && (atomic_load(&d->abandoned) || atomic_load(&b->assignment->lost))) {
             rd_kafka_purge(d->producer, RD_KAFKA_PURGE_F_QUEUE | RD_KAFKA_PURGE_F_INFLIGHT);

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "clock.h"
+#include "heartbeat.h"
 #include "log.h"
 
 #define TICK_MS 100
@@ -323,11 +324,14 @@ static enum MHD_Result on_request(void *ctx, struct MHD_Connection *c, const cha
 static void *http_main(void *arg) {
     struct http *h = arg;
     pthread_setname_np(pthread_self(), "http");
+    heartbeat_begin("http", -1);
     while (!atomic_load(&h->stopping)) {
         if (MHD_run_wait(h->daemon, TICK_MS) != MHD_YES)
             clock_sleep_ms(TICK_MS); /* whatever is the matter, it's not to take the processor */
         cut_late(h);
+        heartbeat_beat();
     }
+    heartbeat_end();
     return NULL;
 }
 

@@ -25,7 +25,7 @@ static int append(const char *data, size_t len, void *out) {
 }
 
 void json_text_dump(struct buf *out, json_t *document) {
-    json_dump_callback(document, append, out, JSON_COMPACT | JSON_ENCODE_ANY | JSON_REAL_PRECISION(9));
+    json_dump_callback(document, append, out, JSON_COMPACT | JSON_ENCODE_ANY | JSON_REAL_PRECISION(15));
     json_decref(document);
 }
 

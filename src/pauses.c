@@ -9,6 +9,7 @@
 
 #include "buf.h"
 #include "clock.h"
+#include "heartbeat.h"
 #include "ledger_rows.h"
 #include "log.h"
 #include "mysql_db.h"
@@ -65,6 +66,7 @@ static void look(struct pauses *p) {
 static void *pauses_main(void *arg) {
     struct pauses *p = arg;
     pthread_setname_np(pthread_self(), "pauses");
+    heartbeat_begin("pauses", -1);
     pthread_mutex_lock(&p->lock);
     while (!p->quit) {
         pthread_mutex_unlock(&p->lock);
@@ -74,6 +76,7 @@ static void *pauses_main(void *arg) {
         while (!p->quit && pthread_cond_timedwait(&p->changed, &p->lock, &until) == 0)
             ;
     }
+    heartbeat_end();
     p->done = true;
     pthread_cond_broadcast(&p->changed);
     pthread_mutex_unlock(&p->lock);

@@ -12,6 +12,7 @@
 #include <time.h>
 
 #include "fault.h"
+#include "heartbeat.h"
 #include "known.h"
 #include "log.h"
 #include "retry.h"
@@ -453,6 +454,7 @@ bool pipeline_collect(struct worker *w, int64_t wait_ms) {
 void pipeline_drain(struct worker *w) {
     int64_t since = clock_monotonic_ms();
     while (!pipeline_collect(w, 20)) {
+        heartbeat_beat();
         if (worker_out_of_time(w))
             settler_abandon(w->settler);
         else if (clock_monotonic_ms() - since > WAIT_BEFORE_PAUSING_MS)

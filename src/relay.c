@@ -14,6 +14,7 @@
 #include <time.h>
 
 #include "fault.h"
+#include "heartbeat.h"
 #include "kafka.h"
 #include "log.h"
 #include "notification.h"
@@ -96,10 +97,12 @@ static void report(struct relay *r, const struct error *err) {
 static bool take_rows(struct relay *r, int64_t until_ms) {
     struct timespec ts = clock_timespec(until_ms);
     pthread_mutex_lock(&r->lock);
+    heartbeat_idle();
     while (r->hand.count == 0 && r->queue.count == 0 && !r->stopping) {
         if (pthread_cond_timedwait(&r->wake, &r->lock, &ts) == ETIMEDOUT)
             break;
     }
+    heartbeat_beat();
     while (r->hand.count < ROUND_ROWS && r->queue.count)
         outbox_list_push(&r->hand, outbox_list_pop(&r->queue));
     bool stopping = r->stopping;
@@ -216,6 +219,7 @@ static void produce(struct relay *r, struct flight *f) {
                               RD_KAFKA_V_KEY(key.data, key.len), RD_KAFKA_V_VALUE(value.data, value.len),
                               RD_KAFKA_V_TIMESTAMP(f->row->created_at_ms),
                               RD_KAFKA_V_MSGFLAGS(RD_KAFKA_MSG_F_COPY), RD_KAFKA_V_OPAQUE(f), RD_KAFKA_V_END);
+        heartbeat_beat();
         if (code == RD_KAFKA_RESP_ERR__QUEUE_FULL)
             rd_kafka_poll(r->producer, 50);
     } while (code == RD_KAFKA_RESP_ERR__QUEUE_FULL);
@@ -255,6 +259,7 @@ static bool out_of_time(struct relay *r) {
 /* Bounded by the message time-out, and by the deadline for stopping. */
 static void await_reports(struct relay *r) {
     while (r->in_flight) {
+        heartbeat_beat();
         rd_kafka_poll(r->producer, 100);
         if (r->in_flight && out_of_time(r))
             rd_kafka_purge(r->producer, RD_KAFKA_PURGE_F_QUEUE | RD_KAFKA_PURGE_F_INFLIGHT);
@@ -410,6 +415,7 @@ static bool sweep(struct relay *r, struct error *err) {
 static void pause_after(struct relay *r, const struct error *err) {
     report(r, err);
     clock_sleep_ms(r->cfg->retry.interval_ms);
+    heartbeat_beat();
     retry_count(r->metrics, err);
 }
 
@@ -424,6 +430,7 @@ static void *relay_main(void *arg) {
     struct relay *r = arg;
     struct error err = {0};
     pthread_setname_np(pthread_self(), "relay");
+    heartbeat_begin("relay", -1);
     kafka_topic_prefetch(r->producer, r->cfg->kafka.notification_topic);
     for (;;) {
         bool stopping = take_rows(r, r->next_sweep_ms);
@@ -440,6 +447,7 @@ static void *relay_main(void *arg) {
     error_clear(&err);
     if (db_ensure(r->db, &err) && !outbox_release_all(r->db, r->owner, &err))
         report(r, &err);
+    heartbeat_end();
     pthread_mutex_lock(&r->lock);
     r->done = true;
     pthread_cond_broadcast(&r->wake);

@@ -9,6 +9,7 @@
 
 #include "clock.h"
 #include "fault.h"
+#include "heartbeat.h"
 #include "keys.h"
 #include "log.h"
 #include "retry.h"
@@ -59,8 +60,11 @@ static void wait_before_retry(struct settler *s, const struct error *err) {
         return;
     }
     report_failure(s, err);
-    for (int64_t left = s->settle.cfg->retry.interval_ms; left > 0 && !atomic_load(&s->abandoned); left -= 20)
+    for (int64_t left = s->settle.cfg->retry.interval_ms; left > 0 && !atomic_load(&s->abandoned);
+         left -= 20) {
         clock_sleep_ms(left < 20 ? left : 20);
+        heartbeat_beat();
+    }
 }
 
 static enum settler_result settle_until_known(struct settler *s, struct batch *b, struct error *err) {
@@ -69,6 +73,7 @@ static enum settler_result settle_until_known(struct settler *s, struct batch *b
     for (;;) {
         if (atomic_load(&b->assignment->lost) || atomic_load(&s->abandoned))
             return SETTLER_DROPPED;
+        heartbeat_beat();
         retry_count(s->metrics, err);
         error_clear(err);
         switch (settle_batch(&s->settle, b, err)) {
@@ -187,19 +192,23 @@ static void work_on(struct settler *s, struct batch *b) {
 static void *settler_main(void *arg) {
     struct settler *s = arg;
     pthread_setname_np(pthread_self(), "settler");
+    heartbeat_begin("settler", -1);
     pthread_mutex_lock(&s->lock);
     for (;;) {
+        heartbeat_idle();
         while (s->state != SLOT_FULL && !s->quit)
             pthread_cond_wait(&s->changed, &s->lock);
         if (s->quit)
             break;
         struct batch *b = s->batch;
+        heartbeat_beat();
         s->state = SLOT_WORKING;
         pthread_mutex_unlock(&s->lock);
         work_on(s, b);
         pthread_mutex_lock(&s->lock);
     }
     pthread_mutex_unlock(&s->lock);
+    heartbeat_end();
     return NULL;
 }
 

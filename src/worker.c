@@ -8,6 +8,7 @@
 
 #include "fault.h"
 #include "fill.h"
+#include "heartbeat.h"
 #include "ledger.h"
 #include "log.h"
 #include "period.h"
@@ -362,6 +363,7 @@ static void carry(struct worker *w, rd_kafka_message_t *m) {
 void worker_keep_alive(struct worker *w, int64_t ms) {
     int64_t until = clock_monotonic_ms() + ms;
     do {
+        heartbeat_beat();
         take_pauses(w);
         if (w->assignment && !w->paused) {
             w->paused = true;
@@ -520,6 +522,7 @@ static void poll_unassigned(struct worker *w) {
 
 static void work(struct worker *w) {
     while (!atomic_load(&w->stopping)) {
+        heartbeat_beat();
         bool free_slot = pipeline_collect(w, 0);
         if (w->to_open && !free_slot) {
             pipeline_drain(w);
@@ -569,8 +572,10 @@ static void *worker_main(void *arg) {
     struct worker *w = arg;
     put_off_watch(w);
     pthread_setname_np(pthread_self(), "worker");
+    heartbeat_begin("worker", w->number);
     work(w);
     close_consumer(w);
+    heartbeat_end();
     pthread_mutex_lock(&w->lock);
     w->done = true;
     pthread_cond_broadcast(&w->changed);
