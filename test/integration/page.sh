@@ -96,11 +96,10 @@ frozen() {
     await "$2 is up on the page" 10 is_up "$2" up
 }
 
-# Ids that would be markup and harm, in an alert and in a rejection.
+# Ids that would be markup and harm, in an alert and in a rejection (of one who isn't a member).
 outside_is_text() {
-    for evil in 'alert 5242880 <img/src=x/onerror=window.owned=1>' 'refused 0 <svg/onload=window.owned=1></td><b>'; do
-        evil_rest=${evil#* }
-        jq -c --arg id "${evil_rest#* }" --argjson bytes "${evil_rest%% *}" '.eventId = $id | .payload.bytesUsed = $bytes' \
+    for evil in '200187 <img/src=x/onerror=window.owned=1>' '999 <svg/onload=window.owned=1></td><b>'; do
+        jq -c --arg id "${evil#* }" --argjson customer "${evil%% *}" '.eventId = $id | .payload.customerId = $customer' \
             "$root/config/quickstart/event.json"
     done | kcat -b "$KAFKA_BROKERS" -P -t "$usage_topic" -k 100042 -X topic.partitioner=murmur2_random
     evil_shown() {
