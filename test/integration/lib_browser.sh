@@ -92,7 +92,7 @@ page_media() {
 page_shot() {
     [ -n "${TALLYD_TEST_SHOTS:-}" ] || return 0
     mkdir -p "$TALLYD_TEST_SHOTS"
-    shot_clip=$(page_js 'return {x: 0, y: 0, width: document.documentElement.clientWidth, height: document.documentElement.scrollHeight, scale: 1}')
+    shot_clip=$(page_js 'return {x: 0, y: 0, width: innerWidth, height: document.documentElement.scrollHeight, scale: 1}')
     cdp Page.captureScreenshot "{\"captureBeyondViewport\":true,\"clip\":$shot_clip}"
     jq -r .data "$work/wd.json" | base64 -d >"$TALLYD_TEST_SHOTS/$1.png"
 }
