@@ -3,7 +3,7 @@
 
 BUILD ?= build
 CC ?= cc
-PKGS = rdkafka hiredis libmariadb jansson yaml-0.1
+PKGS = rdkafka hiredis libmariadb jansson yaml-0.1 libmicrohttpd
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 
 BASE_CFLAGS = -std=c11 -D_GNU_SOURCE -O2 -g -fno-omit-frame-pointer -MMD -MP -iquote include -pthread \
@@ -28,7 +28,7 @@ endif
 ifdef FAULTS
 OBJS += $(BUILD)/obj/support/fault.o
 endif
-EMBED := $(wildcard lua/*.lua migrations/*.sql config/messages.*.yaml)
+EMBED := $(wildcard lua/*.lua migrations/*.sql config/messages.*.yaml config/page.html)
 UNIT := $(patsubst test/unit/%.c,$(BUILD)/test/%,$(wildcard test/unit/test_*.c))
 TOOLS := $(patsubst test/tool/%.c,$(BUILD)/test/%,$(wildcard test/tool/*.c))
 
@@ -49,6 +49,7 @@ $(BUILD)/tallyd: $(BUILD)/obj/main.o $(OBJS)
 $(BUILD)/obj/%.o: src/%.c | $(BUILD)/obj
 	$(Q)$(CC) $(ALL_CFLAGS) -c -o $@ $<
 
+$(BUILD)/obj/version.o: ALL_CFLAGS += -DVERSION_TEXT='"$(VERSION)"'
 $(BUILD)/obj/main.o: ALL_CFLAGS += -DTALLYD_VERSION='"$(VERSION)"'
 
 # Scripts, migrations and catalogues travel inside the binary.

@@ -24,11 +24,13 @@ struct part {
         replay_below;  /* the ledger's next_offset on assignment: ids of records below it are likely known */
     bool commit_start; /* Kafka's committed offset lies above the position */
     bool stopped;      /* not read: its log and the ledger disagree */
+    bool held;         /* the client was told to pause it */
     /* owned by whoever owns the batch in flight */
     int64_t batch_no;    /* the ledger's */
     int64_t next_offset; /* the ledger's: records below it are counted already */
     /* read by any thread */
-    atomic_int_fast64_t settled_to; /* everything below is settled, in this assignment */
+    atomic_int_fast64_t settled_to;      /* everything below is settled, in this assignment */
+    atomic_int_fast64_t paused_since_ms; /* an operator paused it then, since 1970; 0: it isn't paused */
 };
 
 /* What the group gave to a worker, under one owner number in the ledger. Shared
@@ -123,6 +125,14 @@ struct batch_span {
 
 struct batch_pool;
 
+/* Why a settlement wrote nothing and the batch is to be decided again. */
+enum came_back {
+    CAME_BACK_FIGURES,  /* MySQL's totals weren't those decided on */
+    CAME_BACK_KNOWN_ID, /* an id turned out to be known */
+    CAME_BACK_NO_CHAIN, /* decisions of the batch didn't follow from one another */
+    CAME_BACK_OTHER,    /* a month was closed, data refused, an event not decided yet */
+};
+
 struct batch {
     struct assignment *assignment;
     struct batch_event *events;
@@ -133,6 +143,7 @@ struct batch {
     size_t *order; /* event indexes by (family, month, index) */
     struct family_group *groups;
     size_t group_count;
+    enum came_back came_back;   /* valid while it's being decided again */
     struct event_memory memory; /* what the events point at */
     struct batch_pool *pool;    /* where it goes when it's freed; NULL: nowhere */
     void *sorting;              /* scratch of batch_prepare */

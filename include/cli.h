@@ -24,6 +24,7 @@ enum exit_code {
     EXIT_DEADLINE = 8, /* the shutdown deadline passed; nothing is lost by it */
     EXIT_BROKEN = 9,   /* audit: a promise is broken */
     EXIT_DRIFT = 10,   /* audit: none is, but entries in Redis drifted: they cost a second try, and no sum */
+    EXIT_PAUSED = 11,  /* run --until-drained: what is left lies on paused partitions */
 };
 
 int cli_run(int argc, char **argv);
@@ -32,6 +33,8 @@ int cli_check(int argc, char **argv);
 int cli_warm(int argc, char **argv);
 int cli_audit(int argc, char **argv);
 int cli_simulate(int argc, char **argv);
+int cli_pause(int argc, char **argv);
+int cli_resume(int argc, char **argv);
 
 /* `tallyd COMMAND: what: why (what to do)` on standard error; `hint` may be NULL. */
 void cli_error(const char *command, const char *what, const char *why, const char *hint);
@@ -42,6 +45,14 @@ int cli_usage(const char *command, const char *what, const char *must);
 int cli_option(int argc, char **argv, const char *shorts, const struct option *longs);
 /* A family's number as an argument: 1 … 2^53 - 1 in digits without a leading zero. */
 bool cli_family(const char *text, int64_t *out);
+/* Partitions as an argument, `0,3,5`, added to a list that the caller frees. */
+struct cli_partitions {
+    int32_t *ids;
+    size_t count;
+};
+bool cli_partitions_add(struct cli_partitions *list, const char *text);
+/* Whether the partition is meant: one of the list, or any where nothing was named. */
+bool cli_partitions_has(const struct cli_partitions *list, int32_t id);
 /* The exit code for an error. */
 int cli_exit_code(const struct error *err);
 /* Says an error as `tallyd COMMAND: area: text`; returns its exit code. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The monotonic clock, for deadlines and pauses. */
+/* The monotonic clock, for deadlines, pauses and durations; the wall clock, to hold records' timestamps
+ * against. */
 #ifndef TALLYD_CLOCK_H
 #define TALLYD_CLOCK_H
 
@@ -9,6 +10,10 @@
 
 /* Milliseconds since some fixed point; never steps. */
 int64_t clock_monotonic_ms(void);
+/* The same in microseconds. */
+int64_t clock_monotonic_us(void);
+/* Milliseconds since 1970; steps. */
+int64_t clock_wall_ms(void);
 /* A point of clock_monotonic_ms as what pthread_cond_timedwait takes, for conditions made by clock_cond_init.
  */
 struct timespec clock_timespec(int64_t at_ms);

@@ -108,6 +108,16 @@ struct config {
         int64_t interval_ms;        /* retry.interval_ms: pause between tries while a dependency is away */
         int64_t report_interval_ms; /* retry.report_interval_ms: how often the log says what is waited for */
     } retry;
+    struct {
+        char *address; /* http.address: "" for no server */
+        int64_t port;  /* http.port: 0 for any that is free */
+    } http;
+    struct {
+        int64_t probe_interval_ms; /* health.probe_interval_ms: how often each dependency is tried */
+        int64_t probe_timeout_ms;  /* health.probe_timeout_ms: a try that takes longer has failed */
+        int64_t stuck_after_ms; /* health.stuck_after_ms: a partition with lag that didn't move for so long */
+        int64_t hung_after_ms;  /* health.hung_after_ms: a thread that gave no sign of life for so long */
+    } health;
     enum log_level log_level; /* log.level */
 };
 

@@ -8,10 +8,12 @@
 #include "batch.h"
 #include "config.h"
 #include "error.h"
+#include "metrics.h"
 
 struct dlt; /* one a settler; makes its producer when first needed */
 
-struct dlt *dlt_new(const struct config *cfg);
+/* Both are borrowed. */
+struct dlt *dlt_new(const struct config *cfg, struct metrics *metrics);
 /* Drops what isn't acknowledged: only batches that aren't settled have such records. */
 void dlt_free(struct dlt *d);
 

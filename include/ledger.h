@@ -18,7 +18,8 @@
  * group that was never here makes rows for all partitions of the topic, so that
  * later ones don't take a new group for a topic that grew. Waits for whatever
  * the predecessor has in flight. Returns a new assignment whose positions are
- * set; parts whose log and ledger disagree are `stopped`, and logged. NULL with
+ * set; parts whose log and ledger disagree are `stopped`, and logged; those that
+ * an operator paused say since when. NULL with
  * an error when a store can't be asked: try again. */
 struct assignment *ledger_claim(struct db *db, rd_kafka_t *rk, const struct config *cfg, const int32_t *ids,
                                 size_t n, struct error *err) __attribute__((warn_unused_result));
@@ -26,6 +27,15 @@ struct assignment *ledger_claim(struct db *db, rd_kafka_t *rk, const struct conf
 /* The month below which events are too old (usage_floor). */
 bool ledger_floor(struct db *db, int32_t *closed_before, struct error *err)
     __attribute__((warn_unused_result));
+
+/* Appends the condition that finds the rows of the configured group and topic. The handle must be connected.
+ */
+void ledger_where(struct db *db, struct buf *sql, const struct config *cfg);
+
+/* A row's column: since when it's paused, in milliseconds since 1970; 0 where it isn't. Whoever paused it by
+ * hand without saying since when did so now. */
+#define LEDGER_PAUSED_SINCE                                                                                  \
+    "IF(paused = 0, 0, CAST(UNIX_TIMESTAMP(COALESCE(paused_since, UTC_TIMESTAMP(3))) * 1000 AS SIGNED))"
 
 /* How step 1 of a settlement went. */
 enum ledger_step {

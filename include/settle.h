@@ -12,6 +12,7 @@
 #include "config.h"
 #include "dlt.h"
 #include "error.h"
+#include "metrics.h"
 #include "mysql_db.h"
 #include "mysql_insert.h"
 #include "notification.h"
@@ -32,9 +33,11 @@ struct settle {
     const struct messages *messages; /* borrowed */
     struct db *db;                   /* borrowed; READ COMMITTED */
     struct dlt *dlt;                 /* borrowed */
+    struct metrics *metrics;         /* borrowed */
     int64_t lease_owner;             /* this start of the process: rows are born leased to it */
     struct seen told;                /* alerts seen in alert_state; cleared on assignment */
     struct buf to_remember;          /* names of those that will be once the attempt is committed */
+    size_t *alerted, alerted_count;  /* owned: events whose alerts the last attempt stored, as they came */
     int32_t closed_before;           /* usage_floor, as last read */
     bool maybe_committed;            /* the last COMMIT wasn't acknowledged */
     struct insert insert;            /* rows of the statement at hand */
@@ -43,7 +46,7 @@ struct settle {
 };
 
 /* One attempt. On SETTLE_DONE events' outcomes are OUTCOME_SETTLED, _BLOCKED and
- * so on, and `born` holds the outbox rows. On SETTLE_CAME_BACK and
+ * so on, `born` holds the outbox rows and `alerted` says whose they are. On SETTLE_CAME_BACK and
  * SETTLE_REFUSED known ids are sorted out already. A lost reply to COMMIT is
  * SETTLE_FAILED; the next attempt finds out by the ledger. */
 enum settle_result settle_batch(struct settle *s, struct batch *b, struct error *err);
@@ -57,5 +60,8 @@ bool settle_alerts(struct settle *s, const struct batch *b, int64_t now_ms, stru
 void settle_alerts_find_born(struct settle *s, const struct batch *b);
 /* After COMMIT: what the transaction wrote or found in alert_state counts as seen. */
 void settle_alerts_remember(struct settle *s);
+
+/* Frees what it owns; what is borrowed stays. */
+void settle_deinit(struct settle *s);
 
 #endif

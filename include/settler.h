@@ -14,6 +14,7 @@
 #include "error.h"
 #include "metrics.h"
 #include "notification.h"
+#include "recent.h"
 #include "relay.h"
 #include "settle.h"
 
@@ -29,8 +30,8 @@ struct settler;
 
 /* Starts the thread. Everything is borrowed. */
 struct settler *settler_start(const struct config *cfg, const struct messages *messages, struct relay *relay,
-                              int64_t lease_owner, struct metrics *metrics, struct error *err)
-    __attribute__((warn_unused_result));
+                              int64_t lease_owner, struct metrics *metrics, struct recent *recent,
+                              struct error *err) __attribute__((warn_unused_result));
 
 /* Hands a batch over; the slot must be empty. The settler owns it until it's taken back. */
 void settler_put(struct settler *s, struct batch *b);

@@ -5,7 +5,7 @@
 set -eu
 
 BUILD='gcc make pkg-config librdkafka-dev libhiredis-dev default-libmysqlclient-dev libjansson-dev libyaml-dev libmicrohttpd-dev'
-TEST='check redis-server mariadb-server kcat jq procps openssl tzdata libclang-rt-14-dev clang'
+TEST='check redis-server mariadb-server kcat jq curl chromium chromium-driver procps openssl tzdata libclang-rt-14-dev clang'
 LINT='clang clang-tidy clang-format cppcheck shellcheck'
 BENCH='gnuplot-nox'
 # prometheus for its promtool, systemd for systemd-analyze; neither is started

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "buf.h"
 #include "event.h"
 #include "kafka.h"
 #include "migrate.h"
@@ -50,6 +51,29 @@ bool cli_family(const char *text, int64_t *out) {
     size_t digits = strspn(text, "0123456789");
     *out = strtoll(text, NULL, 10);
     return digits && digits <= 16 && !text[digits] && text[0] != '0' && *out <= EVENT_AMOUNT_MAX;
+}
+
+bool cli_partitions_has(const struct cli_partitions *list, int32_t id) {
+    bool has = list->count == 0;
+    for (size_t i = 0; i < list->count; i++)
+        has = has || list->ids[i] == id;
+    return has;
+}
+
+bool cli_partitions_add(struct cli_partitions *list, const char *text) {
+    for (;;) {
+        size_t digits = strspn(text, "0123456789");
+        long long id = strtoll(text, NULL, 10);
+        if (digits == 0 || digits > 9 || (text[digits] && text[digits] != ','))
+            return false;
+        if (list->count == 0 || !cli_partitions_has(list, (int32_t)id)) {
+            list->ids = mem_realloc(list->ids, (list->count + 1) * sizeof *list->ids);
+            list->ids[list->count++] = (int32_t)id;
+        }
+        if (!text[digits])
+            return true;
+        text += digits + 1;
+    }
 }
 
 int cli_exit_code(const struct error *err) {

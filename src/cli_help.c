@@ -19,18 +19,29 @@ struct page {
 #define CODE_REDIS "  5  Redis\n"
 #define CODE_MYSQL "  6  MySQL\n"
 #define CODE_SCHEMA "  7  the database lacks migrations, or isn't one that this version can run on\n"
+#define PARTITION_OPTION                                                                                     \
+    "  -p, --partition N,...\n"                                                                              \
+    "                     these partitions; without it all of them\n"
+#define JSON_OPTION "  --json             one JSON document instead of a table\n"
+#define PAUSE_OPTIONS CONFIG_OPTION PARTITION_OPTION JSON_OPTION "\n"
+#define PAUSE_CODES                                                                                          \
+    "  0  done\n  1  something unforeseen\n"                                                                 \
+    "  2  wrong usage, or the ledger has no such partition; nothing is changed\n" CODE_CONFIG CODE_MYSQL     \
+        CODE_SCHEMA
 
 static const struct page pages[] = {
     {"run", "run -c FILE [--until-drained]",
      "consume, decide, settle and notify until told to stop, or until drained",
      CONFIG_OPTION
      "  --until-drained    end when every partition is settled up to the end that it had at the\n"
-     "                     start, and every notification is sent\n"
+     "                     start, and every notification is sent; what lies on paused partitions\n"
+     "                     isn't waited for: then the exit code is 11\n"
      "\n"
      "SIGTERM or SIGINT ends it within shutdown.deadline_ms, a second one at once; nothing is\n"
      "lost by either. Logs go to standard output, one JSON object a line.\n",
      CODES_ALWAYS CODE_CONFIG CODE_KAFKA CODE_REDIS CODE_MYSQL CODE_SCHEMA
-     "  8  the shutdown deadline passed; nothing is lost by it\n",
+     "  8  the shutdown deadline passed; nothing is lost by it\n"
+     "  11 drained, but for what lies on paused partitions\n",
      "tallyd run -c tallyd.yaml"},
     {"migrate", "migrate -c FILE [--status | --dry-run]", "bring the database's tables up to date",
      CONFIG_OPTION
@@ -79,6 +90,15 @@ static const struct page pages[] = {
      "  9  a promise is broken; comes before all others\n"
      "  10 none is, but entries of Redis drifted and weren't dropped: each costs a second try\n",
      "tallyd audit -c tallyd.yaml --fix-cache"},
+    {"pause", "pause -c FILE [--partition N,...] [--json]", "have partitions not be read for a while",
+     PAUSE_OPTIONS
+     "A running tallyd sees it within a second or two; what it had read by then is settled. The\n"
+     "partition keeps its member, its committed offset and its place in the ledger, also through a\n"
+     "restart or when another member takes over, until `tallyd resume`. Needs MySQL only.\n",
+     PAUSE_CODES, "tallyd pause -c tallyd.yaml --partition 3"},
+    {"resume", "resume -c FILE [--partition N,...] [--json]", "have paused partitions be read again",
+     PAUSE_OPTIONS "A running tallyd sees it within a second or two, and goes on where it left off.\n",
+     PAUSE_CODES, "tallyd resume -c tallyd.yaml"},
     {"simulate", "simulate -c FILE [options]", "produce usage events with the shape of a real population",
      NULL, CODES_ALWAYS CODE_CONFIG CODE_KAFKA CODE_MYSQL CODE_SCHEMA,
      "tallyd simulate -c tallyd.yaml --seed-db --count 50000 --rate 2000"},
@@ -95,7 +115,8 @@ void cli_help_overview(void) {
         printf("  tallyd %-39s %s\n", pages[i].usage, pages[i].what);
     printf("\n`tallyd help COMMAND` shows a command's options, exit codes and an example.\n"
            "\nExit codes: 0 done, 1 internal, 2 usage, 3 configuration, 4 Kafka, 5 Redis, 6 MySQL,\n"
-           "7 not migrated, 8 the shutdown deadline passed, 9 a promise is broken, 10 Redis drifted.\n"
+           "7 not migrated, 8 the shutdown deadline passed, 9 a promise is broken, 10 Redis drifted,\n"
+           "11 drained but for paused partitions.\n"
            "Errors go to standard error as `tallyd COMMAND: what: why (what to do)`.\n");
 }
 

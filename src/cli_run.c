@@ -9,13 +9,18 @@
 #include "draw.h"
 #include "embedded.h"
 #include "fault.h"
+#include "heartbeat.h"
 #include "kafka.h"
 #include "log.h"
 #include "metrics.h"
 #include "migrate.h"
+#include "monitor.h"
 #include "mysql_db.h"
+#include "pauses.h"
+#include "recent.h"
 #include "redis.h"
 #include "relay.h"
+#include "status.h"
 #include "watch.h"
 #include "worker.h"
 
@@ -30,10 +35,13 @@ struct daemon {
     struct watch *watch;
     struct messages *messages;
     struct metrics *metrics;
+    struct recent *recent;
     struct relay *relay;
+    struct pauses *pauses;
     struct worker **workers;
     size_t worker_count;
     struct drain *drain;
+    struct monitor *monitor;
     int64_t started_ms;
 };
 
@@ -93,16 +101,27 @@ static struct messages *load_messages(const struct config *cfg, struct error *er
 
 static bool daemon_start(struct daemon *d, bool until_drained, struct error *err) {
     int64_t lease_owner = draw_number();
+    const struct monitor_setup monitored = {.cfg = d->cfg, .metrics = d->metrics, .recent = d->recent};
+    d->monitor = monitor_start(&monitored, err); /* first: a port in use is said before anything is joined */
+    if (!d->monitor)
+        return false;
     d->messages = load_messages(d->cfg, err);
     if (!d->messages || (until_drained && !(d->drain = drain_new(d->cfg, err))))
         return false;
     d->relay = relay_start(d->cfg, lease_owner, d->metrics, err);
     if (!d->relay)
         return false;
+    d->pauses = pauses_start(d->cfg, err);
+    if (!d->pauses)
+        return false;
+    for (size_t i = 0; i < d->cfg->threshold_count; i++)
+        metrics_expect(d->metrics, METRIC_DECISIONS, metric_decision(STATUS_WARNING, d->cfg->thresholds[i]));
     const struct worker_shared shared = {.cfg = d->cfg,
                                          .messages = d->messages,
                                          .relay = d->relay,
+                                         .pauses = d->pauses,
                                          .metrics = d->metrics,
+                                         .recent = d->recent,
                                          .lease_owner = lease_owner};
     d->workers = mem_zero((size_t)d->cfg->workers, sizeof *d->workers);
     for (int i = 0; i < d->cfg->workers; i++) {
@@ -111,6 +130,8 @@ static bool daemon_start(struct daemon *d, bool until_drained, struct error *err
             return false;
         d->worker_count++;
     }
+    monitor_watch(d->monitor, d->workers, d->worker_count);
+    monitor_started(d->monitor);
     return true;
 }
 
@@ -119,6 +140,9 @@ static bool daemon_stop(struct daemon *d) {
     int64_t deadline = watch_deadline(d->watch);
     int64_t rest = d->cfg->shutdown.deadline_ms / 4 < 5000 ? d->cfg->shutdown.deadline_ms / 4 : 5000;
     bool ended = true;
+    if (d->monitor)
+        monitor_watch(d->monitor, NULL, 0);
+    pauses_stop(d->pauses);
     for (size_t i = 0; i < d->worker_count; i++)
         worker_stop(d->workers[i], deadline - rest, deadline - rest / 4 * 3);
     for (size_t i = 0; i < d->worker_count; i++)
@@ -127,6 +151,7 @@ static bool daemon_stop(struct daemon *d) {
         relay_stop(d->relay, deadline - rest / 2);
         ended = relay_join(d->relay, deadline - LAST_WORDS_MS);
     }
+    ended = ended && pauses_join(d->pauses, deadline - LAST_WORDS_MS); /* workers ask it */
     if (!ended)
         return false;
     free(d->workers);
@@ -135,21 +160,13 @@ static bool daemon_stop(struct daemon *d) {
     return true;
 }
 
-static int64_t outcome_count(const struct metrics *m, enum outcome outcome) {
-    int64_t n = metrics_get(m, METRIC_EVENTS, metric_outcome(outcome, REJECT_NONE));
-    for (int code = REJECT_NONE + 1; outcome == OUTCOME_REJECTED && code <= REJECT_SETTLEMENT_REJECTED;
-         code++)
-        n += metrics_get(m, METRIC_EVENTS, metric_outcome(outcome, (enum reject_code)code));
-    return n;
-}
-
 static void log_progress(const struct daemon *d, const char *event) {
     const struct metrics *m = d->metrics;
-    LOG(LOG_INFO, event, LOG_I("settled", outcome_count(m, OUTCOME_SETTLED)),
-        LOG_I("blocked", outcome_count(m, OUTCOME_BLOCKED)),
-        LOG_I("duplicate", outcome_count(m, OUTCOME_DUPLICATE)),
-        LOG_I("rejected", outcome_count(m, OUTCOME_REJECTED)),
-        LOG_I("ignored", outcome_count(m, OUTCOME_IGNORED)),
+    LOG(LOG_INFO, event, LOG_I("settled", status_outcomes(m, OUTCOME_SETTLED)),
+        LOG_I("blocked", status_outcomes(m, OUTCOME_BLOCKED)),
+        LOG_I("duplicate", status_outcomes(m, OUTCOME_DUPLICATE)),
+        LOG_I("rejected", status_outcomes(m, OUTCOME_REJECTED)),
+        LOG_I("ignored", status_outcomes(m, OUTCOME_IGNORED)),
         LOG_I("batches", metrics_total(m, METRIC_BATCH_EVENTS)),
         LOG_I("came_back", metrics_total(m, METRIC_CAME_BACK)),
         LOG_I("redecided", metrics_total(m, METRIC_REDECIDED)),
@@ -163,26 +180,33 @@ static void log_progress(const struct daemon *d, const char *event) {
         LOG_I("uptime_ms", clock_monotonic_ms() - d->started_ms));
 }
 
-static bool drained(struct daemon *d, int64_t *next_check) {
+static enum drain_state drained(struct daemon *d, int64_t *next_check) {
     int64_t now = clock_monotonic_ms();
-    bool done = false;
     struct error err = {0};
     if (!d->drain || now < *next_check)
-        return false;
-    if (!drain_check(d->drain, d->workers, d->worker_count, &done, &err))
+        return DRAIN_ON;
+    enum drain_state state = drain_check(d->drain, d->workers, d->worker_count, d->pauses, &err);
+    if (err.area != ERROR_NONE)
         LOG(LOG_WARN, "drain_check_waiting", LOG_E(&err));
     *next_check = now + DRAIN_CHECK_MS;
-    return done;
+    return state;
 }
 
-/* Waits for a signal or for the end of the work. */
-static void daemon_wait(struct daemon *d) {
+/* Waits for a signal or for the end of the work; says which by how far that is. */
+static enum drain_state daemon_wait(struct daemon *d) {
     int64_t next_progress = d->started_ms + PROGRESS_MS, next_check = 0;
+    heartbeat_begin("main", -1);
     for (;;) {
+        heartbeat_beat();
         int signal = watch_wait(d->watch, TICK_MS);
-        if (signal || drained(d, &next_check)) {
-            LOG(LOG_INFO, "stopping", LOG_S("reason", signal ? strsignal(signal) : "drained"));
-            return;
+        enum drain_state state = signal ? DRAIN_ON : drained(d, &next_check);
+        if (signal || state != DRAIN_ON) {
+            LOG(LOG_INFO, "stopping",
+                LOG_S("reason", signal                  ? strsignal(signal)
+                                : state == DRAIN_PAUSED ? "drained, but for paused partitions"
+                                                        : "drained"));
+            heartbeat_end(); /* the end has a deadline of its own */
+            return state;
         }
         int64_t now = clock_monotonic_ms();
         if (now >= next_progress) {
@@ -192,33 +216,52 @@ static void daemon_wait(struct daemon *d) {
     }
 }
 
+/* What is paused stays unsettled for ever: who waits for the end must hear of it. */
+static int drained_but_paused(const struct daemon *d) {
+    char partitions[128], why[192];
+    drain_say_paused(d->drain, partitions, sizeof partitions);
+    snprintf(why, sizeof why, "all is settled but what lies on paused partitions (%s)", partitions);
+    cli_error("run", "paused", why, "`tallyd resume`, and run again");
+    return EXIT_PAUSED;
+}
+
 static int run_daemon(struct config *cfg, bool until_drained) {
     struct error err = {0};
-    struct daemon d = {.cfg = cfg, .metrics = metrics_new(), .started_ms = clock_monotonic_ms()};
+    int code = EXIT_OK;
+    struct daemon d = {
+        .cfg = cfg, .metrics = metrics_new(), .recent = recent_new(), .started_ms = clock_monotonic_ms()};
     d.watch = watch_start(cfg->shutdown.deadline_ms, EXIT_DEADLINE, &err);
     bool started = d.watch && daemon_start(&d, until_drained, &err);
     if (started) {
         LOG(LOG_INFO, "started", LOG_S("group_id", cfg->kafka.group_id),
             LOG_S("topic", cfg->kafka.usage_topic), LOG_I("workers", cfg->workers),
             LOG_S("librdkafka", rd_kafka_version_str()));
-        daemon_wait(&d);
+        if (daemon_wait(&d) == DRAIN_PAUSED)
+            code = drained_but_paused(&d);
     } else {
         cli_error("run", error_area_name(err.area), err.text, NULL);
     }
     if (!d.watch) {
         metrics_free(d.metrics);
+        recent_free(d.recent);
         return cli_exit_code(&err);
     }
+    monitor_stopping(d.monitor); /* first of all: nobody is to be sent here any more */
     fault_at("main.shutdown");
     bool ended = daemon_stop(&d);
+    bool told = ended && monitor_stop(d.monitor, watch_deadline(d.watch) - LAST_WORDS_MS);
     log_progress(&d, "stopped");
     if (!ended) {
         LOG(LOG_ERROR, "deadline_passed", LOG_I("deadline_ms", cfg->shutdown.deadline_ms));
         _exit(EXIT_DEADLINE); /* threads still use everything */
     }
+    code = started ? code : cli_exit_code(&err);
+    if (!told)
+        _exit(code); /* all is done, but a probe of a dependency that hangs still uses the configuration */
     watch_end(d.watch);
     metrics_free(d.metrics);
-    return started ? EXIT_OK : cli_exit_code(&err);
+    recent_free(d.recent);
+    return code;
 }
 
 int cli_run(int argc, char **argv) {

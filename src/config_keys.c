@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "config_keys.h"
 
+#include <arpa/inet.h>
 #include <string.h>
 
 static bool is_secret(const char *s) {
@@ -47,6 +48,12 @@ static bool is_path(const char *s) {
     return is_text(s) && (*s == '\0' || *s == '/');
 }
 
+/* No names: what one means can change, and whoever listens on more than was meant isn't told. */
+static bool is_listen_address(const char *s) {
+    unsigned char bytes[16];
+    return *s == '\0' || inet_pton(AF_INET, s, bytes) == 1 || inet_pton(AF_INET6, s, bytes) == 1;
+}
+
 static const struct config_rule secret_rule = {is_secret, "one line of text", NULL};
 static const struct config_rule text_rule = {is_text, "printable ASCII", NULL};
 static const struct config_rule word_rule = {is_word, "printable ASCII without spaces", NULL};
@@ -56,6 +63,8 @@ static const struct config_rule topic_rule = {is_topic, "a Kafka topic name (Aâ€
 static const struct config_rule zone_rule = {is_zone, "the name of a time zone such as Asia/Seoul", NULL};
 static const struct config_rule locale_rule = {is_locale, "ko or en", NULL};
 static const struct config_rule path_rule = {is_path, "an absolute path in printable ASCII", NULL};
+static const struct config_rule listen_rule = {is_listen_address, "an IPv4 or IPv6 address, or \"\" for none",
+                                               NULL};
 
 /* In the order of the enums. */
 static const char *const level_words[] = {"debug", "info", "warn", "error", NULL};
@@ -184,6 +193,19 @@ static const struct config_key keys[] = {
     INT("retry.report_interval_ms", retry.report_interval_ms, "10000", 10, 3600000, 1,
         "how often the log says what is waited for"),
 
+    TEXT("http.address", http.address, "127.0.0.1", 0, 0, listen_rule,
+         "address that metrics, health and the page are served on, \"\" for no server"),
+    INT("http.port", http.port, "9464", 0, 65535, 1, "TCP port, 0 for any that is free"),
+
+    INT("health.probe_interval_ms", health.probe_interval_ms, "1000", 50, 60000, 1,
+        "how often each dependency is tried"),
+    INT("health.probe_timeout_ms", health.probe_timeout_ms, "2000", 50, 60000, 1,
+        "a dependency that hasn't answered a try after this is down"),
+    INT("health.stuck_after_ms", health.stuck_after_ms, "60000", 100, 86400000, 1,
+        "a partition with lag that hasn't moved for this long is stuck"),
+    INT("health.hung_after_ms", health.hung_after_ms, "120000", 1000, 86400000, 1,
+        "a thread that gave no sign of life for this long hangs; longer than any single wait"),
+
     CHOICE("log.level", log_level, "info", level_rule, "least important lines that are written"),
 };
 /* clang-format on */
@@ -194,6 +216,8 @@ _Static_assert(KEY_COUNT <= CONFIG_KEYS_MAX, "raise CONFIG_KEYS_MAX");
 _Static_assert(sizeof(enum log_level) == sizeof(unsigned) && sizeof(enum config_tls) == sizeof(unsigned),
                "an enum of another size");
 
+#define HUNG_WHY "otherwise a thread that waits for an answer counts as hung"
+
 /* What must hold between two values. */
 static const struct config_order orders[] = {
     {"outbox.lease_ms", "kafka.message_timeout_ms", 5000, true,
@@ -201,6 +225,11 @@ static const struct config_order orders[] = {
     {"kafka.max_poll_interval_ms", "kafka.session_timeout_ms", 0, false, "Kafka's client wants it so"},
     {"mysql.timeout_ms", "mysql.lock_wait_timeout_ms", 0, true,
      "otherwise a wait for a lock looks like a lost connection"},
+    /* What a thread may wait for in one call. */
+    {"health.hung_after_ms", "mysql.timeout_ms", 0, true, HUNG_WHY},
+    {"health.hung_after_ms", "mysql.connect_timeout_ms", 0, true, HUNG_WHY},
+    {"health.hung_after_ms", "redis.timeout_ms", 0, true, HUNG_WHY},
+    {"health.hung_after_ms", "redis.connect_timeout_ms", 0, true, HUNG_WHY},
 };
 
 const struct config_key *config_keys(size_t *count) {

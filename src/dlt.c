@@ -7,11 +7,13 @@
 
 #include "buf.h"
 #include "fault.h"
+#include "heartbeat.h"
 #include "kafka.h"
 #include "log.h"
 
 struct dlt {
     const struct config *cfg;
+    struct metrics *metrics;
     rd_kafka_t *producer;
     size_t in_flight;
     bool purged;           /* what the brokers took of it nobody knows: the producer is to be made anew */
@@ -37,9 +39,10 @@ static void on_delivery(rd_kafka_t *rk, const rd_kafka_message_t *msg, void *opa
     l->dlt->in_flight--;
 }
 
-struct dlt *dlt_new(const struct config *cfg) {
+struct dlt *dlt_new(const struct config *cfg, struct metrics *metrics) {
     struct dlt *d = mem_zero(1, sizeof *d);
     d->cfg = cfg;
+    d->metrics = metrics;
     atomic_init(&d->abandoned, false);
     return d;
 }
@@ -133,8 +136,10 @@ static void post(struct dlt *d, struct letter *l) {
         l->result = fault.code ? (rd_kafka_resp_err_t)fault.code : RD_KAFKA_RESP_ERR__MSG_TIMED_OUT;
         return;
     }
-    while ((code = produce(d, l)) == RD_KAFKA_RESP_ERR__QUEUE_FULL)
+    while ((code = produce(d, l)) == RD_KAFKA_RESP_ERR__QUEUE_FULL) {
+        heartbeat_beat();
         rd_kafka_poll(d->producer, 50);
+    }
     if (code != RD_KAFKA_RESP_ERR_NO_ERROR) {
         l->result = code;
     }
@@ -143,6 +148,7 @@ static void post(struct dlt *d, struct letter *l) {
 /* Bounded by the message time-out; shorter when nobody wants the batch settled any more. */
 static void await_reports(struct dlt *d, const struct batch *b) {
     while (d->in_flight) {
+        heartbeat_beat();
         rd_kafka_poll(d->producer, 100);
         if (d->in_flight && (atomic_load(&d->abandoned) || atomic_load(&b->assignment->lost))) {
             rd_kafka_purge(d->producer, RD_KAFKA_PURGE_F_QUEUE | RD_KAFKA_PURGE_F_INFLIGHT);
@@ -190,6 +196,13 @@ static bool is_due(const struct batch_event *e, bool twins) {
     return e->outcome == OUTCOME_REJECTED && !e->dlt_acked && (twins || e->twin_of == EVENT_NO_TWIN);
 }
 
+static void note_acked(struct dlt *d, struct batch_event *e) {
+    e->dlt_acked = true;
+    metrics_add(d->metrics, METRIC_DLT, e->why.code, 1);
+    LOG(LOG_DEBUG, "record_rejected", LOG_S("code", reject_code_name(e->why.code)),
+        LOG_S("reason", e->why.message), LOG_I("partition", e->part->id), LOG_I("offset", e->offset));
+}
+
 bool dlt_write(struct dlt *d, struct batch *b, bool twins, struct error *err) {
     size_t n = 0;
     for (size_t i = 0; i < b->count; i++)
@@ -212,11 +225,8 @@ bool dlt_write(struct dlt *d, struct batch *b, bool twins, struct error *err) {
     fault_at("dlt.delivered");
     rd_kafka_resp_err_t failure = RD_KAFKA_RESP_ERR_NO_ERROR;
     for (size_t i = 0; i < n; i++) {
-        const struct batch_event *e = letters[i].event;
-        letters[i].event->dlt_acked = letters[i].result == RD_KAFKA_RESP_ERR_NO_ERROR;
-        if (letters[i].event->dlt_acked)
-            LOG(LOG_DEBUG, "record_rejected", LOG_S("code", reject_code_name(e->why.code)),
-                LOG_S("reason", e->why.message), LOG_I("partition", e->part->id), LOG_I("offset", e->offset));
+        if (letters[i].result == RD_KAFKA_RESP_ERR_NO_ERROR)
+            note_acked(d, letters[i].event);
         else
             failure = letters[i].result;
     }

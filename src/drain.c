@@ -1,17 +1,24 @@
 /* SPDX-License-Identifier: MIT */
 #include "drain.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
+#include "buf.h"
 #include "kafka.h"
+#include "log.h"
 #include "mysql_db.h"
 #include "outbox.h"
+#include "period.h"
 
 #define ASK_TIMEOUT_MS 10000
 
 struct goal {
     int32_t id;
     int64_t low, end;
+    /* as last looked at */
+    int64_t settled_to; /* -1: nothing yet */
+    int64_t paused_since_ms;
 };
 
 struct drain {
@@ -59,57 +66,79 @@ void drain_free(struct drain *d) {
     free(d);
 }
 
-/* Whether one of our workers has settled the partition up to its goal. */
-static bool settled_here(const struct goal *g, struct worker *const *workers, size_t n, bool *ours) {
-    for (size_t i = 0; i < n; i++) {
-        int64_t to = worker_settled_to(workers[i], g->id);
-        if (to < 0)
-            continue;
-        *ours = true;
-        return to >= g->end;
-    }
-    return false;
+/* How far one of our workers has settled the partition; -1: none has it. */
+static int64_t settled_here(const struct goal *g, struct worker *const *workers, size_t n) {
+    int64_t to = -1;
+    for (size_t i = 0; i < n && to < 0; i++)
+        to = worker_settled_to(workers[i], g->id);
+    return to;
 }
 
-static bool committed_by_others(struct drain *d, const bool *others, bool *done, struct error *err) {
+/* Takes over how far the partitions of others are, where the group has committed. */
+static bool ask_others(struct drain *d, struct error *err) {
     rd_kafka_topic_partition_list_t *list = rd_kafka_topic_partition_list_new((int)d->count);
     for (size_t i = 0; i < d->count; i++) {
-        if (others[i])
+        if (d->goals[i].settled_to < 0)
             rd_kafka_topic_partition_list_add(list, d->cfg->kafka.usage_topic, d->goals[i].id);
     }
     rd_kafka_resp_err_t code =
         list->cnt ? rd_kafka_committed(d->observer, list, ASK_TIMEOUT_MS) : RD_KAFKA_RESP_ERR_NO_ERROR;
     for (int k = 0; k < list->cnt && code == RD_KAFKA_RESP_ERR_NO_ERROR; k++) {
         for (size_t i = 0; i < d->count; i++) {
-            if (d->goals[i].id == list->elems[k].partition && list->elems[k].offset < d->goals[i].end)
-                *done = false;
+            if (d->goals[i].id == list->elems[k].partition)
+                d->goals[i].settled_to = list->elems[k].offset;
         }
     }
     rd_kafka_topic_partition_list_destroy(list);
     return code == RD_KAFKA_RESP_ERR_NO_ERROR || kafka_error(code, "committed offsets", NULL, err);
 }
 
-bool drain_check(struct drain *d, struct worker *const *workers, size_t n, bool *done, struct error *err) {
-    bool *others = mem_zero(d->count, sizeof *others), some_others = false;
-    *done = true;
+/* Sets each goal's settled_to and paused_since_ms; `ours`: what is still to be done here is being done, so
+ * that nobody else need be asked. */
+static bool look_at_goals(struct drain *d, struct worker *const *workers, size_t n, struct pauses *pauses,
+                          struct error *err) {
+    bool ours = false;
+    for (size_t i = 0; i < d->count; i++) {
+        struct goal *g = &d->goals[i];
+        g->paused_since_ms = pauses_since(pauses, g->id);
+        g->settled_to = g->end <= g->low ? g->end : settled_here(g, workers, n);
+        ours = ours || (g->settled_to >= 0 && g->settled_to < g->end && !g->paused_since_ms);
+    }
+    return ours || ask_others(d, err);
+}
+
+enum drain_state drain_check(struct drain *d, struct worker *const *workers, size_t n, struct pauses *pauses,
+                             struct error *err) {
+    int64_t pending = 0;
+    bool paused = false;
+    if (!look_at_goals(d, workers, n, pauses, err))
+        return DRAIN_ON;
     for (size_t i = 0; i < d->count; i++) {
         const struct goal *g = &d->goals[i];
-        bool ours = false;
-        if (g->end <= g->low || settled_here(g, workers, n, &ours))
+        if (g->settled_to >= g->end)
             continue;
-        if (ours)
-            *done = false;
-        else
-            some_others = others[i] = true;
+        if (!g->paused_since_ms)
+            return DRAIN_ON;
+        paused = true;
     }
-    bool ok = true;
-    if (*done && some_others)
-        ok = committed_by_others(d, others, done, err);
-    free(others);
-    int64_t pending = 0;
-    if (ok && *done)
-        ok = db_ensure(d->db, err) && outbox_pending(d->db, 1, &pending, err);
     /* what couldn't be asked isn't done */
-    *done = *done && ok && pending == 0;
-    return ok;
+    if (!db_ensure(d->db, err) || !outbox_pending(d->db, 1, &pending, err) || pending)
+        return DRAIN_ON;
+    return paused ? DRAIN_PAUSED : DRAIN_DONE;
+}
+
+void drain_say_paused(const struct drain *d, char *out, size_t size) {
+    struct buf list = {0};
+    for (size_t i = 0; i < d->count; i++) {
+        const struct goal *g = &d->goals[i];
+        if (g->settled_to >= g->end)
+            continue;
+        char since[PERIOD_LOCAL_SIZE];
+        period_format_local(g->paused_since_ms, since);
+        LOG(LOG_WARN, "drained_but_paused", LOG_I("partition", g->id), LOG_I("settled_to", g->settled_to),
+            LOG_I("end", g->end), LOG_S("since", since));
+        buf_printf(&list, "%s%d", list.len ? "," : "", g->id);
+    }
+    snprintf(out, size, "%.*s", (int)list.len, list.data ? list.data : "");
+    buf_free(&list);
 }

@@ -21,12 +21,13 @@ struct claim {
     int64_t low, high; /* the log's start and end */
     int64_t batch_no, next_offset;
     struct mark last; /* the last record counted, as the ledger knows it */
+    int64_t paused_since_ms;
     bool in_ledger;
     bool recreated; /* the log isn't the one that the ledger counts */
     bool anew;      /* and the ledger counts the new one now */
 };
 
-static void where_topic(struct db *db, struct buf *sql, const struct config *cfg) {
+void ledger_where(struct db *db, struct buf *sql, const struct config *cfg) {
     buf_str(sql, " WHERE group_id = ");
     db_quote(db, sql, cfg->kafka.group_id, strlen(cfg->kafka.group_id));
     buf_str(sql, " AND topic = ");
@@ -118,7 +119,7 @@ static bool try_rows(struct db *db, const struct config *cfg, struct claim *clai
         buf_reset(&sql);
         buf_printf(&sql, "UPDATE consumer_ledger SET owner = %lld, updated_at = UTC_TIMESTAMP(3)",
                    (long long)owner);
-        where_topic(db, &sql, cfg);
+        ledger_where(db, &sql, cfg);
         buf_printf(&sql, " AND partition_id = %d", claims[i].id);
         ok = db_exec(db, &sql, NULL, err);
     }
@@ -126,8 +127,9 @@ static bool try_rows(struct db *db, const struct config *cfg, struct claim *clai
         buf_reset(&sql);
         buf_str(
             &sql,
-            "SELECT partition_id, batch_no, owner, next_offset, last_offset, last_timestamp_ms, last_checksum FROM consumer_ledger");
-        where_topic(db, &sql, cfg);
+            "SELECT partition_id, batch_no, owner, next_offset, last_offset, last_timestamp_ms, last_checksum, " LEDGER_PAUSED_SINCE
+            " FROM consumer_ledger");
+        ledger_where(db, &sql, cfg);
         ok = db_query(db, &sql, &rows, err);
     }
     *group_known = *missed = false;
@@ -141,6 +143,7 @@ static bool try_rows(struct db *db, const struct config *cfg, struct claim *clai
             claims[i].last = (struct mark){.offset = db_i64(&rows, 4, -1),
                                            .timestamp_ms = db_i64(&rows, 5, -1),
                                            .checksum = db_i64(&rows, 6, 0)};
+            claims[i].paused_since_ms = db_i64(&rows, 7, 0);
             claims[i].in_ledger = true;
             if (db_i64(&rows, 2, 0) != owner)
                 *missed = true;
@@ -202,7 +205,7 @@ static bool start_anew(struct db *db, const struct config *cfg, struct claim *c,
         "UPDATE consumer_ledger SET first_offset = first_offset - next_offset + %lld, next_offset = %lld, "
         "last_offset = NULL, last_timestamp_ms = NULL, last_checksum = NULL, updated_at = UTC_TIMESTAMP(3)",
         (long long)c->low, (long long)c->low);
-    where_topic(db, &sql, cfg);
+    ledger_where(db, &sql, cfg);
     buf_printf(&sql, " AND partition_id = %d AND owner = %lld AND batch_no = %lld", c->id, (long long)owner,
                (long long)c->batch_no);
     bool ok = db_exec(db, &sql, &affected, err);
@@ -269,6 +272,7 @@ static void set_start(struct part *p, const struct claim *c, const struct config
     p->read_from = p->position < c->low ? c->low : p->position;
     p->commit_start = c->committed > p->position;
     atomic_init(&p->settled_to, p->position);
+    atomic_init(&p->paused_since_ms, c->paused_since_ms);
     if (c->recreated || (gap && !cfg->kafka.skip_lost_offsets))
         stop_part(p, c, cfg);
     else if (gap)
@@ -377,7 +381,7 @@ static enum ledger_step why_no_row(struct db *db, const struct config *cfg, cons
                                    struct error *err) {
     struct buf sql = {0};
     buf_str(&sql, "SELECT partition_id, owner, batch_no FROM consumer_ledger");
-    where_topic(db, &sql, cfg);
+    ledger_where(db, &sql, cfg);
     struct db_rows rows;
     bool ok = db_query(db, &sql, &rows, err);
     buf_free(&sql);
@@ -417,7 +421,7 @@ enum ledger_step ledger_advance(struct db *db, const struct config *cfg, struct 
             (long long)s->part->batch_no + 1, (long long)s->next, (long long)c.settled, (long long)c.blocked,
             (long long)c.duplicate, (long long)c.rejected, (long long)c.ignored, (long long)c.gap);
         append_mark(&sql, last_counted(b, s));
-        where_topic(db, &sql, cfg);
+        ledger_where(db, &sql, cfg);
         buf_printf(&sql, " AND partition_id = %d AND owner = %lld AND batch_no = %lld", s->part->id,
                    (long long)b->assignment->owner, (long long)s->part->batch_no);
         int64_t affected = 0;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 #include <assert.h>
-#include <inttypes.h>
 #include <math.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -9,11 +8,15 @@
 #include "metrics_internal.h"
 
 #define MICROSECONDS 1e6
+#define EXACT_MAX 9007199254740992.0 /* 2^53: whole numbers up to it are shown to the last digit */
 
 struct metrics {
     /* any thread */
-    atomic_llong *cells;        /* owned: of each metric its label values, or its buckets and the sum */
-    size_t first[METRIC_COUNT]; /* where a metric's begin; set before any thread starts */
+    atomic_llong *cells;               /* owned: of each metric its label values, or its buckets */
+    _Atomic double sums[METRIC_COUNT]; /* of histograms */
+    /* set before any thread starts */
+    size_t first[METRIC_COUNT], size[METRIC_COUNT]; /* where a metric's cells begin, and how many it has */
+    bool *expected;                                 /* owned: a cell is shown though it's 0 */
 };
 
 struct metrics_sample {
@@ -30,7 +33,7 @@ static size_t bounds_of(enum metric id) {
 }
 
 static size_t cells_of(enum metric id) {
-    return metric_rows[id].kind == METRIC_HISTOGRAM ? bounds_of(id) + 2 : metric_rows[id].count;
+    return metric_rows[id].kind == METRIC_HISTOGRAM ? bounds_of(id) + 1 : metric_rows[id].count;
 }
 
 struct metrics *metrics_new(void) {
@@ -38,11 +41,18 @@ struct metrics *metrics_new(void) {
     size_t n = 0;
     for (int id = 0; id < METRIC_COUNT; id++) {
         m->first[id] = n;
-        n += cells_of((enum metric)id);
+        m->size[id] = cells_of((enum metric)id);
+        n += m->size[id];
+        atomic_init(&m->sums[id], 0);
     }
     m->cells = mem_alloc(n * sizeof *m->cells);
+    m->expected = mem_zero(n, sizeof *m->expected);
     for (size_t i = 0; i < n; i++)
         atomic_init(&m->cells[i], 0);
+    for (int id = 0; id < METRIC_COUNT; id++) {
+        for (size_t i = 0; i < metric_rows[id].expected; i++)
+            m->expected[m->first[id] + i] = true;
+    }
     return m;
 }
 
@@ -50,36 +60,36 @@ void metrics_free(struct metrics *m) {
     if (!m)
         return;
     free(m->cells);
+    free(m->expected);
     free(m);
 }
 
-static atomic_llong *cell(const struct metrics *m, enum metric id, size_t i) {
-    assert(i < cells_of(id));
-    return &m->cells[m->first[id] + i];
+static size_t place(const struct metrics *m, enum metric id, size_t i) {
+    assert(i < m->size[id]);
+    return m->first[id] + i;
 }
 
 static int64_t read_cell(const struct metrics *m, enum metric id, size_t i) {
-    return atomic_load_explicit(cell(m, id, i), memory_order_relaxed);
+    return atomic_load_explicit(&m->cells[place(m, id, i)], memory_order_relaxed);
 }
 
 static void add_cell(struct metrics *m, enum metric id, size_t i, int64_t n) {
-    atomic_fetch_add_explicit(cell(m, id, i), n, memory_order_relaxed);
+    if (n)
+        atomic_fetch_add_explicit(&m->cells[place(m, id, i)], n, memory_order_relaxed);
+}
+
+void metrics_expect(struct metrics *m, enum metric id, size_t label) {
+    m->expected[place(m, id, label)] = true;
 }
 
 void metrics_add(struct metrics *m, enum metric id, size_t label, int64_t n) {
     assert(metric_rows[id].kind == METRIC_COUNTER);
-    if (n)
-        add_cell(m, id, label, n);
+    add_cell(m, id, label, n);
 }
 
-void metrics_observe(struct metrics *m, enum metric id, int64_t value) {
-    const int64_t *bounds = metric_rows[id].bounds;
-    size_t i = 0;
-    value = value < 0 ? 0 : value;
-    while (bounds[i] && value > bounds[i])
-        i++;
-    add_cell(m, id, i, 1);
-    add_cell(m, id, bounds_of(id) + 1, value);
+void metrics_add_each(struct metrics *m, enum metric id, const int64_t *n) {
+    for (size_t i = 0; i < m->size[id]; i++)
+        metrics_add(m, id, i, n[i]);
 }
 
 int64_t metrics_get(const struct metrics *m, enum metric id, size_t label) {
@@ -87,17 +97,53 @@ int64_t metrics_get(const struct metrics *m, enum metric id, size_t label) {
 }
 
 int64_t metrics_total(const struct metrics *m, enum metric id) {
-    size_t n = metric_rows[id].kind == METRIC_HISTOGRAM ? bounds_of(id) + 1 : cells_of(id);
     int64_t total = 0;
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < m->size[id]; i++)
         total += read_cell(m, id, i);
     return total;
 }
 
+/* ---- histograms ---- */
+
+static size_t bucket_of(enum metric id, int64_t value) {
+    const int64_t *bounds = metric_rows[id].bounds;
+    size_t i = 0;
+    while (bounds[i] && value > bounds[i])
+        i++;
+    return i;
+}
+
+static void add_sum(struct metrics *m, enum metric id, double more) {
+    double sum = atomic_load_explicit(&m->sums[id], memory_order_relaxed);
+    while (!atomic_compare_exchange_weak_explicit(&m->sums[id], &sum, sum + more, memory_order_relaxed,
+                                                  memory_order_relaxed))
+        ;
+}
+
+void metrics_observe(struct metrics *m, enum metric id, int64_t value) {
+    value = value < 0 ? 0 : value;
+    add_cell(m, id, bucket_of(id, value), 1);
+    add_sum(m, id, (double)value);
+}
+
+void metric_histogram_add(struct metric_histogram *h, enum metric id, int64_t value) {
+    value = value < 0 ? 0 : value;
+    h->buckets[bucket_of(id, value)]++;
+    h->count++;
+    h->sum += (double)value;
+}
+
+void metrics_merge(struct metrics *m, enum metric id, const struct metric_histogram *h) {
+    if (h->count == 0)
+        return;
+    for (size_t i = 0; i < m->size[id]; i++)
+        add_cell(m, id, i, h->buckets[i]);
+    add_sum(m, id, h->sum);
+}
+
 void metrics_histogram(const struct metrics *m, enum metric id, struct metric_histogram *out) {
-    size_t n = bounds_of(id);
-    *out = (struct metric_histogram){.sum = read_cell(m, id, n + 1)};
-    for (size_t i = 0; i <= n; i++) {
+    *out = (struct metric_histogram){.sum = atomic_load_explicit(&m->sums[id], memory_order_relaxed)};
+    for (size_t i = 0; i < m->size[id]; i++) {
         out->buckets[i] = read_cell(m, id, i);
         out->count += out->buckets[i];
     }
@@ -152,10 +198,14 @@ void metrics_label_value(struct buf *out, const char *text) {
 /* ---- Prometheus' text ---- */
 
 static void append_number(struct buf *out, double value) {
-    if (isfinite(value) && value == floor(value) && fabs(value) < 9e15)
+    if (isnan(value))
+        buf_str(out, "NaN");
+    else if (isinf(value))
+        buf_str(out, value > 0 ? "+Inf" : "-Inf");
+    else if (value == floor(value) && fabs(value) <= EXACT_MAX)
         buf_i64(out, (int64_t)value);
     else
-        buf_printf(out, "%.9g", value);
+        buf_printf(out, "%.15g", value);
 }
 
 static void append_line(struct buf *out, const char *name, const char *suffix, const char *labels,
@@ -172,13 +222,13 @@ static void append_line(struct buf *out, const char *name, const char *suffix, c
 static void append_counters(const struct metrics *m, enum metric id, struct buf *out) {
     const struct metric_row *row = &metric_rows[id];
     struct buf label = {0};
-    for (size_t i = 0; i < row->count; i++) {
+    for (size_t i = 0; i < m->size[id]; i++) {
         int64_t value = read_cell(m, id, i);
         buf_reset(&label);
         if (row->label)
             row->label(&label, i);
         bool named = !row->label || label.len;
-        if (named && (value || row->shown_at_zero))
+        if (named && (value || m->expected[place(m, id, i)]))
             append_line(out, row->name, "", buf_cstr(&label), (double)value);
     }
     buf_free(&label);
@@ -191,14 +241,13 @@ static void append_histogram(const struct metrics *m, enum metric id, struct buf
     char label[48];
     int64_t below = 0;
     metrics_histogram(m, id, &h);
-    size_t n = bounds_of(id);
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; row->bounds[i]; i++) {
         below += h.buckets[i];
         snprintf(label, sizeof label, "le=\"%g\"", (double)row->bounds[i] / unit);
         append_line(out, row->name, "_bucket", label, (double)below);
     }
     append_line(out, row->name, "_bucket", "le=\"+Inf\"", (double)h.count);
-    append_line(out, row->name, "_sum", "", (double)h.sum / unit);
+    append_line(out, row->name, "_sum", "", h.sum / unit);
     append_line(out, row->name, "_count", "", (double)h.count);
 }
 
@@ -214,23 +263,50 @@ static const char *kind_name(enum metric_kind kind) {
 }
 
 void metrics_render(const struct metrics *m, const struct metrics_samples *samples, struct buf *out) {
+    struct buf values = {0};
     for (int i = 0; i < METRIC_COUNT; i++) {
         enum metric id = (enum metric)i;
         const struct metric_row *row = &metric_rows[id];
+        buf_reset(&values);
+        if (row->kind == METRIC_HISTOGRAM)
+            append_histogram(m, id, &values);
+        else
+            append_counters(m, id, &values);
+        append_samples(samples, id, &values);
+        if (values.len == 0)
+            continue;
         buf_printf(out, "# HELP %s %s\n# TYPE %s %s\n", row->name, row->help, row->name,
                    kind_name(row->kind));
-        if (row->kind == METRIC_HISTOGRAM)
-            append_histogram(m, id, out);
-        else
-            append_counters(m, id, out);
-        append_samples(samples, id, out);
+        buf_append(out, values.data, values.len);
     }
+    buf_free(&values);
 }
 
-void metrics_print_table(FILE *out) {
+/* ---- the table for people ---- */
+
+static void print_markdown(FILE *out) {
     fputs("| metric | kind | labels | means |\n|---|---|---|---|\n", out);
     for (int i = 0; i < METRIC_COUNT; i++) {
         const struct metric_row *row = &metric_rows[i];
-        fprintf(out, "| `%s` | %s | %s | %s |\n", row->name, kind_name(row->kind), row->labels, row->help);
+        fprintf(out, "| `%s` | %s | %s | %s |\n", row->name, kind_name(row->kind),
+                row->labels ? row->labels : "", row->help);
     }
+}
+
+static void print_page(FILE *out) {
+    fputs(
+        "What /metrics shows, in Prometheus' text format. No label names a customer, a family or an event.\n",
+        out);
+    for (int i = 0; i < METRIC_COUNT; i++) {
+        const struct metric_row *row = &metric_rows[i];
+        fprintf(out, "\n%s (%s%s%s)\n  %s\n", row->name, kind_name(row->kind), row->labels ? ", by " : "",
+                row->labels ? row->labels : "", row->help);
+    }
+}
+
+void metrics_print_table(FILE *out, bool markdown) {
+    if (markdown)
+        print_markdown(out);
+    else
+        print_page(out);
 }

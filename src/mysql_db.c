@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "clock.h"
+#include "heartbeat.h"
 #include "mysql_db_internal.h"
 
 #define CODE_LOCK_WAIT 1205
@@ -192,6 +193,7 @@ static bool tls_holds(struct db *db, struct error *err) {
 
 static bool db_connect(struct db *db, struct error *err) {
     const struct config *c = db->cfg;
+    heartbeat_beat();
     db->conn = mysql_init(NULL);
     if (!db->conn)
         return error_set(err, ERROR_INTERNAL, ERROR_STOP, ERROR_NOT_DONE, 0, "mysql_init: out of memory");
@@ -258,6 +260,7 @@ bool db_enter(struct db *db, struct db_call *call, const char *sql, size_t len, 
         return error_set(err, ERROR_MYSQL, ERROR_RETRY, ERROR_NOT_DONE, CR_SERVER_GONE_ERROR,
                          "not connected");
     db->last_used = clock_monotonic_ms();
+    heartbeat_beat();
     if (db->packet_max &&
         (int64_t)bytes + 1 > db->packet_max) /* the server would hang up, which looks like an outage */
         return error_set(err, ERROR_MYSQL, ERROR_REJECT, ERROR_NOT_DONE, ER_NET_PACKET_TOO_LARGE,

@@ -12,8 +12,10 @@
 #include <time.h>
 
 #include "fault.h"
+#include "heartbeat.h"
 #include "known.h"
 #include "log.h"
+#include "retry.h"
 #include "worker_internal.h"
 
 #define ROUNDS_BEFORE_PAUSE 20 /* of warming one batch: somebody keeps taking the cache away */
@@ -30,9 +32,12 @@ static bool gone(const struct worker *w, const struct batch *b) {
 /* A store failed: says so once a period and keeps the member alive for a while. False when it's over. */
 static bool wait_for_store(struct worker *w, const struct batch *b, struct error *err) {
     worker_report(w, "decision_waiting", err);
-    error_clear(err);
     worker_keep_alive(w, w->cfg->retry.interval_ms);
-    return !gone(w, b);
+    bool again = !gone(w, b);
+    if (again)
+        retry_count(w->shared.metrics, err);
+    error_clear(err);
+    return again;
 }
 
 static bool look_up(struct worker *w, struct batch *b, size_t *indexes, size_t n) {
@@ -81,6 +86,15 @@ static void take_answer(struct batch *b, size_t i, enum decide_answer answer) {
     }
 }
 
+static bool run_script(struct worker *w, struct batch *b, const size_t *indexes, size_t n,
+                       enum decide_answer *answers, struct error *err) {
+    int64_t since = clock_monotonic_us();
+    if (!decider_run(w->decider, b, indexes, n, now_seconds(), answers, err))
+        return false;
+    metrics_observe(w->shared.metrics, METRIC_SCRIPT_DURATION, clock_monotonic_us() - since);
+    return true;
+}
+
 /* Runs the script for the live events of groups whose decisions are void, in the order delivered. */
 static bool run_void_groups(struct worker *w, struct batch *b) {
     size_t *indexes = mem_alloc(b->count * sizeof *indexes), n = 0;
@@ -97,7 +111,7 @@ static bool run_void_groups(struct worker *w, struct batch *b) {
     enum decide_answer *answers = mem_alloc(n * sizeof *answers);
     struct error err = {0};
     bool ok = true;
-    while (ok && n && !decider_run(w->decider, b, indexes, n, now_seconds(), answers, &err))
+    while (ok && n && !run_script(w, b, indexes, n, answers, &err))
         ok = wait_for_store(w, b, &err);
     for (size_t i = 0; ok && i < b->group_count; i++)
         b->groups[i].void_decisions = false;
@@ -164,13 +178,13 @@ static bool weed_out(struct worker *w, struct batch *b) {
 }
 
 /* What was weeded just now was looked up as well, but for the twins that took a rejected event's place. */
-static bool warm_dirty(struct worker *w, struct batch *b, bool weeded) {
+static bool warm_dirty(struct worker *w, struct batch *b, bool weeded, enum metric_warmup cause) {
     struct error err = {0};
     int64_t before = warmer_warmed(w->warmer);
     bool ok = look_up_groups(w, b, !weeded);
     while (ok && !warmer_warm(w->warmer, b, now_seconds(), &err))
         ok = wait_for_store(w, b, &err);
-    metrics_add(w->shared.metrics, METRIC_WARMUPS, METRIC_WARMUP_COLD, warmer_warmed(w->warmer) - before);
+    metrics_add(w->shared.metrics, METRIC_WARMUPS, cause, warmer_warmed(w->warmer) - before);
     return ok;
 }
 
@@ -224,7 +238,7 @@ static bool decide(struct worker *w, struct batch *b, bool flight) {
             return false;
         if (flight) /* also what became dirty since it came back */
             void_in_hand(w, b, false);
-        if (!warm_dirty(w, b, weed))
+        if (!warm_dirty(w, b, weed, flight ? METRIC_WARMUP_CAME_BACK : METRIC_WARMUP_COLD))
             return false;
         size_t left = count_live(b);
         if (left < open) { /* events ended: no round in vain */
@@ -267,7 +281,7 @@ static void note_failures(struct worker *w, struct batch *b) {
         if (!g->dirty)
             continue;
         g->warmed = false;
-        metrics_add(w->shared.metrics, METRIC_REDECIDED, METRIC_REDECIDED_OTHER, 1);
+        metrics_add(w->shared.metrics, METRIC_REDECIDED, b->came_back, 1);
         if (++g->failures >= 3)
             LOG(LOG_WARN, "family_contended", LOG_I("family_id", g->family_id), LOG_I("month", g->month),
                 LOG_I("failures", g->failures));
@@ -381,6 +395,7 @@ static void refused(struct worker *w, struct batch *b, const struct error *err) 
     }
     if (b->count == 1 && batch_event_live(&b->events[0]) && !b->groups[0].warmed) {
         b->groups[0].dirty = true; /* was it what Redis held? Decided again from MySQL it can't be */
+        b->came_back = CAME_BACK_OTHER;
         decide_again(w, b);
         return;
     }
@@ -390,6 +405,7 @@ static void refused(struct worker *w, struct batch *b, const struct error *err) 
         batch_reject(b, 0, REJECT_SETTLEMENT_REJECTED, "the database refuses the event's data (code %d)",
                      err->code);
         b->groups[0].dirty = true; /* what was decided and is dropped must leave no trace */
+        b->came_back = CAME_BACK_OTHER;
         decide_again(w, b);
         return;
     }
@@ -438,6 +454,7 @@ bool pipeline_collect(struct worker *w, int64_t wait_ms) {
 void pipeline_drain(struct worker *w) {
     int64_t since = clock_monotonic_ms();
     while (!pipeline_collect(w, 20)) {
+        heartbeat_beat();
         if (worker_out_of_time(w))
             settler_abandon(w->settler);
         else if (clock_monotonic_ms() - since > WAIT_BEFORE_PAUSING_MS)

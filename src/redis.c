@@ -12,6 +12,7 @@
 #include "clock.h"
 #include "embedded.h"
 #include "fault.h"
+#include "heartbeat.h"
 
 #define PIPELINES_UNDER_WAY 2
 
@@ -208,6 +209,7 @@ static bool view_reply(const redisReply *reply, struct redis_reply_view *v, stru
 
 bool redis_send(struct redis *r, struct error *err) {
     size_t n = r->pending_commands;
+    heartbeat_beat();
     r->pending_commands = r->pending_bytes = 0;
     if (!r->conn)
         return error_set(err, ERROR_REDIS, ERROR_RETRY, ERROR_NOT_DONE, 0, "redis: not connected");
@@ -229,6 +231,7 @@ bool redis_collect_sent(struct redis *r,
     if (!r->conn || r->sent_count == 0)
         return error_set(err, ERROR_REDIS, ERROR_RETRY, ERROR_NOT_DONE, 0, "redis: not connected");
     size_t n = r->sent[0];
+    heartbeat_beat();
     memmove(r->sent, r->sent + 1, --r->sent_count * sizeof *r->sent);
     int64_t deadline = clock_monotonic_ms() + r->cfg->redis.timeout_ms;
     if (fault_in_thread("redis_collect").verdict != FAULT_NONE) {
@@ -327,6 +330,7 @@ static bool authenticate(struct redis *r, struct error *err) {
 
 static bool redis_connect(struct redis *r, struct error *err) {
     int64_t ms = r->cfg->redis.connect_timeout_ms;
+    heartbeat_beat();
     struct timeval tv = {.tv_sec = ms / 1000, .tv_usec = ms % 1000 * 1000};
     r->conn = redisConnectWithTimeout(r->cfg->redis.host, (int)r->cfg->redis.port, tv);
     if (!r->conn || r->conn->err) {

@@ -14,9 +14,11 @@
 #include <time.h>
 
 #include "fault.h"
+#include "heartbeat.h"
 #include "kafka.h"
 #include "log.h"
 #include "notification.h"
+#include "retry.h"
 
 #define ROUND_ROWS 500       /* rows looked at in one round: bounds the statements */
 #define LEASE_MARGIN_MS 2000 /* for marking after the last possible report */
@@ -56,6 +58,8 @@ static void on_delivery(rd_kafka_t *rk, const rd_kafka_message_t *msg, void *opa
     f->result = fault.verdict == FAULT_NONE ? msg->err
                 : fault.code                ? (rd_kafka_resp_err_t)fault.code
                                             : RD_KAFKA_RESP_ERR__MSG_TIMED_OUT;
+    if (f->result == RD_KAFKA_RESP_ERR_NO_ERROR)
+        metrics_observe(r->metrics, METRIC_PUBLISH_LATENCY, (clock_wall_ms() - f->row->created_at_ms) * 1000);
     r->in_flight--;
 }
 
@@ -93,10 +97,12 @@ static void report(struct relay *r, const struct error *err) {
 static bool take_rows(struct relay *r, int64_t until_ms) {
     struct timespec ts = clock_timespec(until_ms);
     pthread_mutex_lock(&r->lock);
+    heartbeat_idle();
     while (r->hand.count == 0 && r->queue.count == 0 && !r->stopping) {
         if (pthread_cond_timedwait(&r->wake, &r->lock, &ts) == ETIMEDOUT)
             break;
     }
+    heartbeat_beat();
     while (r->hand.count < ROUND_ROWS && r->queue.count)
         outbox_list_push(&r->hand, outbox_list_pop(&r->queue));
     bool stopping = r->stopping;
@@ -213,6 +219,7 @@ static void produce(struct relay *r, struct flight *f) {
                               RD_KAFKA_V_KEY(key.data, key.len), RD_KAFKA_V_VALUE(value.data, value.len),
                               RD_KAFKA_V_TIMESTAMP(f->row->created_at_ms),
                               RD_KAFKA_V_MSGFLAGS(RD_KAFKA_MSG_F_COPY), RD_KAFKA_V_OPAQUE(f), RD_KAFKA_V_END);
+        heartbeat_beat();
         if (code == RD_KAFKA_RESP_ERR__QUEUE_FULL)
             rd_kafka_poll(r->producer, 50);
     } while (code == RD_KAFKA_RESP_ERR__QUEUE_FULL);
@@ -252,6 +259,7 @@ static bool out_of_time(struct relay *r) {
 /* Bounded by the message time-out, and by the deadline for stopping. */
 static void await_reports(struct relay *r) {
     while (r->in_flight) {
+        heartbeat_beat();
         rd_kafka_poll(r->producer, 100);
         if (r->in_flight && out_of_time(r))
             rd_kafka_purge(r->producer, RD_KAFKA_PURGE_F_QUEUE | RD_KAFKA_PURGE_F_INFLIGHT);
@@ -296,9 +304,12 @@ static bool handle_refusal(struct relay *r, const struct flight *f, struct error
     if (why.action == ERROR_REJECT || f->row->retry_count + 1 >= r->cfg->outbox.max_attempts) {
         LOG(LOG_ERROR, "notification_failed", LOG_I("outbox_id", f->row->outbox_id),
             LOG_I("family_id", f->row->family_id), LOG_S("event_id", f->row->event_id), LOG_E(&why));
+        if (!outbox_mark_failed(r->db, r->owner, f->row->outbox_id, f->row->event_id, why.text, db_err))
+            return false;
         metrics_add(r->metrics, METRIC_PUBLISH_FAILED, 0, 1);
-        return outbox_mark_failed(r->db, r->owner, f->row->outbox_id, f->row->event_id, why.text, db_err);
+        return true;
     }
+    retry_count(r->metrics, &why);
     return outbox_release(r->db, r->owner, &f->row->outbox_id, 1, RETRY_AFTER_OUTAGE_MS, true, why.text,
                           db_err);
 }
@@ -323,9 +334,16 @@ static bool handle_failures(struct relay *r, const struct flight *flights, size_
         ok = outbox_release(r->db, r->owner, away, away_count, RETRY_AFTER_OUTAGE_MS, false,
                             rd_kafka_err2str(code), err);
     free(away);
-    if (ok && away_count == n)
-        return kafka_error(code, "publish", r->cfg->kafka.notification_topic, err);
-    return ok;
+    if (!ok || away_count == 0)
+        return ok;
+    struct error outage = {0};
+    kafka_error(code, "publish", r->cfg->kafka.notification_topic, &outage);
+    if (away_count == n) {
+        *err = outage;
+        return false;
+    }
+    retry_count(r->metrics, &outage);
+    return true;
 }
 
 static void renew_fatal_producer(struct relay *r) {
@@ -397,6 +415,8 @@ static bool sweep(struct relay *r, struct error *err) {
 static void pause_after(struct relay *r, const struct error *err) {
     report(r, err);
     clock_sleep_ms(r->cfg->retry.interval_ms);
+    heartbeat_beat();
+    retry_count(r->metrics, err);
 }
 
 static bool nothing_left(struct relay *r) {
@@ -410,6 +430,7 @@ static void *relay_main(void *arg) {
     struct relay *r = arg;
     struct error err = {0};
     pthread_setname_np(pthread_self(), "relay");
+    heartbeat_begin("relay", -1);
     kafka_topic_prefetch(r->producer, r->cfg->kafka.notification_topic);
     for (;;) {
         bool stopping = take_rows(r, r->next_sweep_ms);
@@ -426,6 +447,7 @@ static void *relay_main(void *arg) {
     error_clear(&err);
     if (db_ensure(r->db, &err) && !outbox_release_all(r->db, r->owner, &err))
         report(r, &err);
+    heartbeat_end();
     pthread_mutex_lock(&r->lock);
     r->done = true;
     pthread_cond_broadcast(&r->wake);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "buf.h"
+#include "clock.h"
 #include "fault.h"
 #include "keys.h"
 #include "known.h"
@@ -346,7 +347,8 @@ static enum settle_result give_up(struct settle *s, const struct error *err) {
 }
 
 /* A settlement that came back is one whose refusal was found out; if it can't be, the same batch again. */
-static enum settle_result come_back(const struct batch *b, const char *why, bool found_out) {
+static enum settle_result come_back(struct batch *b, enum came_back cause, const char *why, bool found_out) {
+    b->came_back = cause;
     if (!found_out)
         return SETTLE_FAILED;
     int64_t dirty = 0, first = 0;
@@ -368,7 +370,10 @@ static enum settle_result already_committed(struct settle *s, const struct batch
 
 static enum settle_result transact(struct settle *s, struct attempt *a, struct error *err) {
     bool fresh, valid;
-    if (!db_ensure(s->db, err) || !start(s, err))
+    if (!db_ensure(s->db, err))
+        return SETTLE_FAILED;
+    int64_t since = clock_monotonic_us();
+    if (!start(s, err))
         return SETTLE_FAILED;
     enum ledger_step step = ledger_advance(s->db, s->cfg, a->b, err);
     if (step == LEDGER_FAILED) { /* it holds nothing of any event's: a refusal here is no event's fault */
@@ -383,20 +388,20 @@ static enum settle_result transact(struct settle *s, struct attempt *a, struct e
         return give_up(s, err);
     if (reject_closed(s, a)) {
         db_rollback(s->db);
-        return come_back(a->b, "month_closed", true);
+        return come_back(a->b, CAME_BACK_OTHER, "month_closed", true);
     }
     error_clear(&s->duplicate);
     if (!settle_write_ids(s, a, &fresh, err))
         return give_up(s, err);
     if (!fresh) {
         db_rollback(s->db);
-        return come_back(a->b, "id_known", find_known(s, a, err));
+        return come_back(a->b, CAME_BACK_KNOWN_ID, "id_known", find_known(s, a, err));
     }
     if (!settle_write_quotas(s, a, &valid, err))
         return give_up(s, err);
     if (!valid) {
         db_rollback(s->db);
-        return come_back(a->b, "figures_differ", find_differing(s, a, err));
+        return come_back(a->b, CAME_BACK_FIGURES, "figures_differ", find_differing(s, a, err));
     }
     if (!settle_alerts(s, a->b, a->now_ms, err))
         return give_up(s, err);
@@ -408,6 +413,7 @@ static enum settle_result transact(struct settle *s, struct attempt *a, struct e
         give_up(s, err);
         return SETTLE_FAILED;
     }
+    metrics_observe(s->metrics, METRIC_TRANSACTION_DURATION, clock_monotonic_us() - since);
     return SETTLE_DONE;
 }
 
@@ -446,13 +452,17 @@ enum settle_result settle_batch(struct settle *s, struct batch *b, struct error 
         return result;
     }
     if (!all_decided(b))
-        return come_back(b, "undecided", true);
+        return come_back(b, CAME_BACK_OTHER, "undecided", true);
+    bool found_before = batch_any_dirty(b); /* by an attempt that failed while it looked for more */
     if (!look_up_duplicates(s, b, err))
         return SETTLE_FAILED;
+    bool known = batch_any_dirty(b);
     struct attempt a;
     attempt_derive(&a, b);
-    if (batch_any_dirty(b)) {
-        result = come_back(b, "no_chain", true);
+    if (known) {
+        result = come_back(b, found_before ? b->came_back : CAME_BACK_KNOWN_ID, "id_known", true);
+    } else if (batch_any_dirty(b)) {
+        result = come_back(b, CAME_BACK_NO_CHAIN, "no_chain", true);
     } else {
         batch_judge_twins(b);
         result = dlt_write(s->dlt, b, false, err) ? transact(s, &a, err) : SETTLE_FAILED;
@@ -461,4 +471,12 @@ enum settle_result settle_batch(struct settle *s, struct batch *b, struct error 
     if (result == SETTLE_DONE)
         finish(s, b);
     return result;
+}
+
+void settle_deinit(struct settle *s) {
+    seen_clear(&s->told);
+    insert_free(&s->insert);
+    buf_free(&s->to_remember);
+    outbox_list_free(s->born.head);
+    free(s->alerted);
 }

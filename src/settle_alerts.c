@@ -257,6 +257,7 @@ static bool insert_outbox(struct settle *s, struct calls *calls, const char *now
             buf_char(&sql, ',');
         append_outbox_row(s, &sql, &calls->items[i], row, now);
         outbox_list_push(&born, row);
+        s->alerted[s->alerted_count++] = calls->items[i].index;
     }
     bool ok = born.count == 0 || db_exec(s->db, &sql, NULL, err);
     buf_free(&sql);
@@ -276,6 +277,8 @@ bool settle_alerts(struct settle *s, const struct batch *b, int64_t now_ms, stru
     char now[PERIOD_UTC_SIZE];
     period_format_utc(now_ms, now);
     collect(&calls, s, b);
+    s->alerted = mem_realloc(s->alerted, calls.count * sizeof *s->alerted);
+    s->alerted_count = 0;
     bool ok = calls.count == 0 || (insert_states(s, &calls, now, err) && mark_higher(s, &calls, now, err) &&
                                    insert_outbox(s, &calls, now, now_ms, err));
     calls_free(&calls);

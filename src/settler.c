@@ -9,7 +9,10 @@
 
 #include "clock.h"
 #include "fault.h"
+#include "heartbeat.h"
+#include "keys.h"
 #include "log.h"
+#include "retry.h"
 
 #define TOLD_LIMIT 200000 /* alerts remembered, some 60 bytes each */
 
@@ -33,6 +36,7 @@ struct settler {
     struct settle settle;
     struct relay *relay;
     struct metrics *metrics;
+    struct recent *recent;
     pthread_t thread;
     int64_t next_report_ms;
 };
@@ -50,23 +54,27 @@ static void report_failure(struct settler *s, const struct error *err) {
  * it's noticed; one that waited for a lock in vain has waited for long, and somebody should know. */
 static void wait_before_retry(struct settler *s, const struct error *err) {
     if (db_error_is_lock(err)) {
-        metrics_add(s->metrics, METRIC_RETRIES,
-                    db_error_is_lock_wait(err) ? METRIC_RETRY_LOCK_WAIT : METRIC_RETRY_DEADLOCK, 1);
         if (db_error_is_lock_wait(err))
             report_failure(s, err);
         clock_sleep_ms(1 + (int64_t)random() % 20);
         return;
     }
     report_failure(s, err);
-    for (int64_t left = s->settle.cfg->retry.interval_ms; left > 0 && !atomic_load(&s->abandoned); left -= 20)
+    for (int64_t left = s->settle.cfg->retry.interval_ms; left > 0 && !atomic_load(&s->abandoned);
+         left -= 20) {
         clock_sleep_ms(left < 20 ? left : 20);
+        heartbeat_beat();
+    }
 }
 
 static enum settler_result settle_until_known(struct settler *s, struct batch *b, struct error *err) {
     s->settle.maybe_committed = false;
+    s->settle.alerted_count = 0;
     for (;;) {
         if (atomic_load(&b->assignment->lost) || atomic_load(&s->abandoned))
             return SETTLER_DROPPED;
+        heartbeat_beat();
+        retry_count(s->metrics, err);
         error_clear(err);
         switch (settle_batch(&s->settle, b, err)) {
         case SETTLE_DONE:
@@ -88,17 +96,76 @@ static enum settler_result settle_until_known(struct settler *s, struct batch *b
     }
 }
 
-static void count_outcomes(struct settler *s, const struct batch *b) {
-    int64_t n[OUTCOME_BLOCKED + 1] = {0};
-    for (size_t i = 0; i < b->count; i++) {
-        const struct batch_event *e = &b->events[i];
-        n[e->outcome]++;
-        metrics_add(s->metrics, METRIC_EVENTS, metric_outcome(e->outcome, e->why.code), 1);
+/* What a batch's events add to the counters; gathered, since each event would cost several locked additions.
+ */
+struct tally {
+    int64_t ends[OUTCOME_BLOCKED + 1];
+    int64_t outcomes[METRIC_OUTCOMES], decisions[METRIC_STATUSES];
+    struct metric_histogram latency;
+};
+
+static void tally_event(struct tally *t, const struct batch_event *e, int64_t now_ms) {
+    t->ends[e->outcome]++;
+    t->outcomes[metric_outcome(e->outcome, e->why.code)]++;
+    if (e->outcome != OUTCOME_SETTLED && e->outcome != OUTCOME_BLOCKED)
+        return;
+    t->decisions[metric_decision(e->decision.status, e->decision.threshold)]++;
+    if (e->record_ts_ms >= 0) /* else it has none */
+        metric_histogram_add(&t->latency, METRIC_COMMIT_LATENCY, (now_ms - e->record_ts_ms) * 1000);
+}
+
+static struct recent_item recent_of(const struct batch_event *e, int64_t now_ms) {
+    struct recent_item item = {.at_ms = now_ms, .partition = e->part->id, .offset = e->offset};
+    if (!e->parsed)
+        return item;
+    item.family_id = e->usage.family_id;
+    item.customer_id = e->usage.customer_id;
+    snprintf(item.event_id, sizeof item.event_id, "%s", e->usage.id);
+    return item;
+}
+
+static void count_alerts(struct settler *s, const struct batch *b, int64_t now_ms) {
+    struct buf name = {0};
+    for (size_t i = 0; i < s->settle.alerted_count; i++) {
+        const struct batch_event *e = &b->events[s->settle.alerted[i]];
+        metrics_add(s->metrics, METRIC_ALERTS, metric_alert(e->decision.status), 1);
+        struct recent_item item = recent_of(e, now_ms);
+        buf_reset(&name);
+        if (decision_alert_name(&name, &e->decision, &e->usage))
+            snprintf(item.what, sizeof item.what, "%s", buf_cstr(&name));
+        recent_add(s->recent, RECENT_ALERT, &item);
     }
+    buf_free(&name);
+}
+
+/* Of `n` rejected ones the last that the ring has room for. */
+static void show_rejections(struct settler *s, const struct batch *b, int64_t n, int64_t now_ms) {
+    for (size_t i = 0; n > 0 && i < b->count; i++) {
+        const struct batch_event *e = &b->events[i];
+        if (e->outcome != OUTCOME_REJECTED || n-- > RECENT_MAX)
+            continue;
+        struct recent_item item = recent_of(e, now_ms);
+        snprintf(item.what, sizeof item.what, "%s", reject_code_name(e->why.code));
+        snprintf(item.message, sizeof item.message, "%s", e->why.message ? e->why.message : "");
+        recent_add(s->recent, RECENT_REJECTION, &item);
+    }
+}
+
+/* Once, when it's committed. */
+static void count_batch(struct settler *s, const struct batch *b) {
+    struct tally t = {0};
+    int64_t now_ms = clock_wall_ms();
+    for (size_t i = 0; i < b->count; i++)
+        tally_event(&t, &b->events[i], now_ms);
+    metrics_add_each(s->metrics, METRIC_EVENTS, t.outcomes);
+    metrics_add_each(s->metrics, METRIC_DECISIONS, t.decisions);
+    metrics_merge(s->metrics, METRIC_COMMIT_LATENCY, &t.latency);
     metrics_observe(s->metrics, METRIC_BATCH_EVENTS, (int64_t)b->count);
-    LOG(LOG_DEBUG, "batch_settled", LOG_I("records", b->count), LOG_I("settled", n[OUTCOME_SETTLED]),
-        LOG_I("blocked", n[OUTCOME_BLOCKED]), LOG_I("duplicate", n[OUTCOME_DUPLICATE]),
-        LOG_I("rejected", n[OUTCOME_REJECTED]), LOG_I("ignored", n[OUTCOME_IGNORED]));
+    count_alerts(s, b, now_ms);
+    show_rejections(s, b, t.ends[OUTCOME_REJECTED], now_ms);
+    LOG(LOG_DEBUG, "batch_settled", LOG_I("records", b->count), LOG_I("settled", t.ends[OUTCOME_SETTLED]),
+        LOG_I("blocked", t.ends[OUTCOME_BLOCKED]), LOG_I("duplicate", t.ends[OUTCOME_DUPLICATE]),
+        LOG_I("rejected", t.ends[OUTCOME_REJECTED]), LOG_I("ignored", t.ends[OUTCOME_IGNORED]));
 }
 
 static void work_on(struct settler *s, struct batch *b) {
@@ -107,7 +174,7 @@ static void work_on(struct settler *s, struct batch *b) {
     enum settler_result result = settle_until_known(s, b, &err);
     atomic_store(&s->closed_before, s->settle.closed_before);
     if (result == SETTLER_DONE) {
-        count_outcomes(s, b);
+        count_batch(s, b);
         fault_at("settler.offer");
         relay_offer(s->relay, &s->settle.born);
     }
@@ -125,27 +192,28 @@ static void work_on(struct settler *s, struct batch *b) {
 static void *settler_main(void *arg) {
     struct settler *s = arg;
     pthread_setname_np(pthread_self(), "settler");
+    heartbeat_begin("settler", -1);
     pthread_mutex_lock(&s->lock);
     for (;;) {
+        heartbeat_idle();
         while (s->state != SLOT_FULL && !s->quit)
             pthread_cond_wait(&s->changed, &s->lock);
         if (s->quit)
             break;
         struct batch *b = s->batch;
+        heartbeat_beat();
         s->state = SLOT_WORKING;
         pthread_mutex_unlock(&s->lock);
         work_on(s, b);
         pthread_mutex_lock(&s->lock);
     }
     pthread_mutex_unlock(&s->lock);
+    heartbeat_end();
     return NULL;
 }
 
 static void settler_free(struct settler *s) {
-    seen_clear(&s->settle.told);
-    insert_free(&s->settle.insert);
-    buf_free(&s->settle.to_remember);
-    outbox_list_free(s->settle.born.head);
+    settle_deinit(&s->settle);
     dlt_free(s->settle.dlt);
     db_free(s->settle.db);
     pthread_cond_destroy(&s->changed);
@@ -154,7 +222,8 @@ static void settler_free(struct settler *s) {
 }
 
 struct settler *settler_start(const struct config *cfg, const struct messages *messages, struct relay *relay,
-                              int64_t lease_owner, struct metrics *metrics, struct error *err) {
+                              int64_t lease_owner, struct metrics *metrics, struct recent *recent,
+                              struct error *err) {
     struct settler *s = mem_zero(1, sizeof *s);
     pthread_mutex_init(&s->lock, NULL);
     clock_cond_init(&s->changed);
@@ -162,9 +231,11 @@ struct settler *settler_start(const struct config *cfg, const struct messages *m
     atomic_init(&s->closed_before, 0);
     s->relay = relay;
     s->metrics = metrics;
-    s->settle = (struct settle){.cfg = cfg, .messages = messages, .lease_owner = lease_owner};
+    s->recent = recent;
+    s->settle =
+        (struct settle){.cfg = cfg, .messages = messages, .metrics = metrics, .lease_owner = lease_owner};
     s->settle.db = db_new(cfg, DB_READ_COMMITTED);
-    s->settle.dlt = dlt_new(cfg);
+    s->settle.dlt = dlt_new(cfg, metrics);
     seen_init(&s->settle.told, TOLD_LIMIT);
     int rc = pthread_create(&s->thread, NULL, settler_main, s);
     if (rc == 0)

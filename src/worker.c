@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "worker.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,8 +8,11 @@
 
 #include "fault.h"
 #include "fill.h"
+#include "heartbeat.h"
 #include "ledger.h"
 #include "log.h"
+#include "period.h"
+#include "retry.h"
 #include "worker_internal.h"
 
 #define CLAIM_POLL_MS 5 /* while partitions are to be claimed */
@@ -48,18 +50,15 @@ static void drop_carried(struct worker *w) {
     w->carried_count = 0;
 }
 
-/* The assignment as a list; `with_offsets` says where each partition starts. Stopped parts are left out. */
-static rd_kafka_topic_partition_list_t *part_list(const struct worker *w, bool with_offsets) {
+/* The assignment as a list that says where each partition starts. Stopped parts are left out. */
+static rd_kafka_topic_partition_list_t *start_list(const struct worker *w) {
     const struct assignment *a = w->assignment;
-    assert(a); /* what is paused or opened is an assignment's */
     rd_kafka_topic_partition_list_t *list = rd_kafka_topic_partition_list_new((int)a->count + 1);
     for (size_t i = 0; i < a->count; i++) {
         if (a->parts[i].stopped)
             continue;
-        rd_kafka_topic_partition_t *p =
-            rd_kafka_topic_partition_list_add(list, w->cfg->kafka.usage_topic, a->parts[i].id);
-        if (with_offsets)
-            p->offset = a->parts[i].read_from;
+        rd_kafka_topic_partition_list_add(list, w->cfg->kafka.usage_topic, a->parts[i].id)->offset =
+            a->parts[i].read_from;
     }
     return list;
 }
@@ -88,13 +87,75 @@ void worker_store_offsets(struct worker *w, struct batch *b) {
     rd_kafka_topic_partition_list_destroy(list);
 }
 
+static void set_state(struct worker *w, enum worker_state state) {
+    pthread_mutex_lock(&w->lock);
+    if (w->status.state != state)
+        w->status.since_ms = clock_monotonic_ms();
+    w->status.state = state;
+    w->status.given = w->given_count;
+    pthread_mutex_unlock(&w->lock);
+}
+
+/* There are two reasons to read nothing of a partition: something is waited for, which holds all of them, and
+ * an operator. The client knows one pause only and reads old records again when it's told to go on with what
+ * wasn't paused: so it's told of what changes alone. `release`: it's to forget all of it. */
+static void set_holds(struct worker *w, bool release) {
+    struct assignment *a = w->assignment;
+    rd_kafka_topic_partition_list_t *hold = rd_kafka_topic_partition_list_new(1),
+                                    *go_on = rd_kafka_topic_partition_list_new(1);
+    for (size_t i = 0; a && i < a->count; i++) {
+        struct part *p = &a->parts[i];
+        bool held = !p->stopped && !release && (w->paused || atomic_load(&p->paused_since_ms));
+        if (held != p->held)
+            rd_kafka_topic_partition_list_add(held ? hold : go_on, w->cfg->kafka.usage_topic, p->id);
+        p->held = held;
+    }
+    if (hold->cnt)
+        rd_kafka_pause_partitions(w->consumer, hold);
+    if (go_on->cnt)
+        rd_kafka_resume_partitions(w->consumer, go_on);
+    rd_kafka_topic_partition_list_destroy(hold);
+    rd_kafka_topic_partition_list_destroy(go_on);
+}
+
 void worker_resume(struct worker *w) {
     if (!w->paused)
         return;
     w->paused = false;
-    rd_kafka_topic_partition_list_t *list = part_list(w, false);
-    rd_kafka_resume_partitions(w->consumer, list);
-    rd_kafka_topic_partition_list_destroy(list);
+    set_holds(w, false);
+}
+
+static void log_paused(const struct worker *w, const struct part *p) {
+    char since[PERIOD_LOCAL_SIZE];
+    period_format_local(atomic_load(&p->paused_since_ms), since);
+    LOG(LOG_INFO, "partition_paused", LOG_I("worker", w->number), LOG_I("partition", p->id),
+        LOG_S("since", since), LOG_I("settled_to", atomic_load(&p->settled_to)));
+}
+
+/* Takes over what an operator paused or resumed since. What was read of it before is settled as ever. A look
+ * at the ledger that began before the claim may be older than what the claim has seen. */
+static void take_pauses(struct worker *w) {
+    struct assignment *a = w->assignment;
+    int64_t looked = a && w->shared.pauses ? pauses_looked_ms(w->shared.pauses) : 0;
+    bool changed = false;
+    if (looked <= w->pauses_looked_ms)
+        return;
+    w->pauses_looked_ms = looked;
+    for (size_t i = 0; i < a->count; i++) {
+        struct part *p = &a->parts[i];
+        int64_t since = pauses_since(w->shared.pauses, p->id), before = atomic_load(&p->paused_since_ms);
+        if (!since == !before)
+            continue;
+        changed = true;
+        atomic_store(&p->paused_since_ms, since);
+        if (since)
+            log_paused(w, p);
+        else
+            LOG(LOG_INFO, "partition_resumed", LOG_I("worker", w->number), LOG_I("partition", p->id),
+                LOG_I("settled_to", atomic_load(&p->settled_to)));
+    }
+    if (changed)
+        set_holds(w, false);
 }
 
 /* Ends the assignment; `settle_first`: what is in flight may still settle, for a while. */
@@ -112,7 +173,8 @@ static void give_up_assignment(struct worker *w, bool settle_first) {
     }
     /* the pause belongs to the client's handle, not to the assignment: partitions
      * that come back to this worker would never be read again */
-    worker_resume(w);
+    w->paused = false;
+    set_holds(w, true);
     if (a)
         atomic_store(&a->lost, true);
     set_assignment(w, NULL);
@@ -121,6 +183,7 @@ static void give_up_assignment(struct worker *w, bool settle_first) {
     drop_carried(w);
     w->to_open = false;
     w->given_count = 0;
+    set_state(w, WORKER_JOINING);
 }
 
 static void on_assign(struct worker *w, const rd_kafka_topic_partition_list_t *parts) {
@@ -131,6 +194,8 @@ static void on_assign(struct worker *w, const rd_kafka_topic_partition_list_t *p
         w->given[w->given_count++] = parts->elems[i].partition;
     w->to_open = w->given_count > 0;
     w->next_open_ms = 0;
+    set_state(w, w->to_open ? WORKER_CLAIMING : WORKER_IDLE);
+    metrics_add(w->shared.metrics, METRIC_REBALANCES, METRIC_REBALANCE_ASSIGNED, 1);
     LOG(LOG_INFO, "partitions_assigned", LOG_I("worker", w->number), LOG_I("partitions", w->given_count));
 }
 
@@ -148,6 +213,8 @@ static void on_rebalance(rd_kafka_t *rk, rd_kafka_resp_err_t code, rd_kafka_topi
     }
     bool lost = rd_kafka_assignment_lost(rk);
     fault_at("worker.revoke");
+    metrics_add(w->shared.metrics, METRIC_REBALANCES, lost ? METRIC_REBALANCE_LOST : METRIC_REBALANCE_REVOKED,
+                1);
     LOG(lost ? LOG_WARN : LOG_INFO, "partitions_revoked", LOG_I("worker", w->number),
         LOG_I("partitions", parts ? parts->cnt : 0), LOG_B("lost", lost));
     give_up_assignment(w, code == RD_KAFKA_RESP_ERR__REVOKE_PARTITIONS && !lost);
@@ -174,6 +241,7 @@ static void claim_again(struct worker *w) {
     w->given_count = given;
     w->to_open = given > 0;
     w->next_open_ms = clock_monotonic_ms() + w->cfg->retry.interval_ms;
+    set_state(w, w->to_open ? WORKER_CLAIMING : WORKER_IDLE);
     rd_kafka_topic_partition_list_t *none = rd_kafka_topic_partition_list_new(1);
     rd_kafka_assign(w->consumer, none);
     rd_kafka_topic_partition_list_destroy(none);
@@ -194,6 +262,16 @@ static void commit_starts(struct worker *w) {
     rd_kafka_topic_partition_list_destroy(list);
 }
 
+/* Before anything is polled, so that nothing of what is paused is read. */
+static void start_paused(struct worker *w) {
+    const struct assignment *a = w->assignment;
+    set_holds(w, false);
+    for (size_t i = 0; i < a->count; i++) {
+        if (a->parts[i].held)
+            log_paused(w, &a->parts[i]);
+    }
+}
+
 /* Claims the partitions given in the ledger and starts reading them. */
 static void open_assignment(struct worker *w) {
     int64_t now = clock_monotonic_ms();
@@ -209,14 +287,16 @@ static void open_assignment(struct worker *w) {
         a = ledger_claim(w->db, w->consumer, w->cfg, w->given, w->given_count, &err);
     if (!a) {
         worker_report(w, "claim_waiting", &err);
+        retry_count(w->shared.metrics, &err);
         w->next_open_ms = now + w->cfg->retry.interval_ms;
         return;
     }
     fault_at("worker.claimed");
     settler_new_assignment(w->settler, closed_before);
     set_assignment(w, a);
+    w->pauses_looked_ms = clock_monotonic_ms();
     w->to_open = false;
-    rd_kafka_topic_partition_list_t *list = part_list(w, true);
+    rd_kafka_topic_partition_list_t *list = start_list(w);
     rd_kafka_resp_err_t code = rd_kafka_assign(w->consumer, list);
     rd_kafka_topic_partition_list_destroy(list);
     if (code != RD_KAFKA_RESP_ERR_NO_ERROR) {
@@ -225,6 +305,8 @@ static void open_assignment(struct worker *w) {
         worker_rejoin(w);
         return;
     }
+    start_paused(w);
+    set_state(w, WORKER_READING);
     commit_starts(w);
 }
 
@@ -281,11 +363,11 @@ static void carry(struct worker *w, rd_kafka_message_t *m) {
 void worker_keep_alive(struct worker *w, int64_t ms) {
     int64_t until = clock_monotonic_ms() + ms;
     do {
+        heartbeat_beat();
+        take_pauses(w);
         if (w->assignment && !w->paused) {
-            rd_kafka_topic_partition_list_t *list = part_list(w, false);
-            rd_kafka_pause_partitions(w->consumer, list);
-            rd_kafka_topic_partition_list_destroy(list);
             w->paused = true;
+            set_holds(w, false);
         }
         int64_t left = until - clock_monotonic_ms();
         rd_kafka_message_t *m = poll_consumer(w, left <= 0 ? 0 : left < 50 ? (int)left : 50);
@@ -440,6 +522,7 @@ static void poll_unassigned(struct worker *w) {
 
 static void work(struct worker *w) {
     while (!atomic_load(&w->stopping)) {
+        heartbeat_beat();
         bool free_slot = pipeline_collect(w, 0);
         if (w->to_open && !free_slot) {
             pipeline_drain(w);
@@ -451,6 +534,7 @@ static void work(struct worker *w) {
             poll_unassigned(w);
             continue;
         }
+        take_pauses(w);
         worker_resume(w);
         struct batch *b = fill(w);
         if (b)
@@ -488,8 +572,10 @@ static void *worker_main(void *arg) {
     struct worker *w = arg;
     put_off_watch(w);
     pthread_setname_np(pthread_self(), "worker");
+    heartbeat_begin("worker", w->number);
     work(w);
     close_consumer(w);
+    heartbeat_end();
     pthread_mutex_lock(&w->lock);
     w->done = true;
     pthread_cond_broadcast(&w->changed);
@@ -522,7 +608,7 @@ static bool worker_make(struct worker *w, struct error *err) {
     w->db = db_new(w->cfg, DB_REPEATABLE_READ);
     w->decider = decider_new(w->cfg, w->redis);
     w->warmer = warmer_new(w->cfg, w->db, w->redis);
-    w->settler = settler_start(w->cfg, s->messages, s->relay, s->lease_owner, s->metrics, err);
+    w->settler = settler_start(w->cfg, s->messages, s->relay, s->lease_owner, s->metrics, s->recent, err);
     if (!w->settler)
         return false;
     w->consumer = kafka_consumer_new(w->cfg, on_rebalance, w, err);
@@ -546,6 +632,7 @@ struct worker *worker_start(const struct worker_shared *shared, int number, stru
     w->shared = *shared;
     w->cfg = shared->cfg;
     w->number = number;
+    w->status.since_ms = clock_monotonic_ms();
     if (worker_make(w, err))
         return w;
     worker_free(w);
@@ -578,4 +665,31 @@ int64_t worker_settled_to(struct worker *w, int32_t partition) {
     int64_t to = p ? atomic_load(&p->settled_to) : -1;
     pthread_mutex_unlock(&w->lock);
     return to;
+}
+
+size_t worker_partitions(struct worker *w, struct worker_status *status, struct worker_partition *out,
+                         size_t max) {
+    pthread_mutex_lock(&w->lock);
+    /* between the claim and the client's start they aren't open yet */
+    struct assignment *a = w->status.state == WORKER_READING ? w->assignment : NULL;
+    size_t n = a ? a->count : 0;
+    if (status) {
+        *status = w->status;
+        if (!a && status->state == WORKER_READING)
+            status->state = WORKER_JOINING; /* it's being given up */
+    }
+    for (size_t i = 0; i < n && i < max; i++) {
+        struct part *p = &a->parts[i];
+        out[i] = (struct worker_partition){.id = p->id,
+                                           .settled_to = atomic_load(&p->settled_to),
+                                           .paused_since_ms = atomic_load(&p->paused_since_ms),
+                                           .stopped = p->stopped};
+    }
+    pthread_mutex_unlock(&w->lock);
+    return n;
+}
+
+const char *worker_state_name(enum worker_state state) {
+    static const char *const names[] = {"joining", "idle", "claiming", "reading"};
+    return names[state];
 }

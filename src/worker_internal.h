@@ -24,6 +24,7 @@ struct worker {
     pthread_cond_t changed;
     struct assignment *assignment; /* written by the worker only, so it reads without the lock; NULL: none, or
                                       not open yet */
+    struct worker_status status;
     bool done;
     /* the thread's own */
     struct worker_shared shared;
@@ -41,7 +42,8 @@ struct worker {
     size_t given_count;
     bool to_open; /* they are to be claimed in the ledger before any is read */
     int64_t next_open_ms;
-    bool paused; /* the assignment's partitions are paused */
+    bool paused;              /* the assignment's partitions are held, all of them: something is waited for */
+    int64_t pauses_looked_ms; /* what an operator paused was taken over as it stood then */
     struct batch_pool batches;
     rd_kafka_message_t **carried; /* came while paused; taken first */
     size_t carried_count, carried_capacity;
@@ -58,7 +60,7 @@ bool worker_out_of_time(const struct worker *w);
 /* Keeps the member in the group while something is waited for: pauses reading
  * and polls, for about `ms`. Rebalances happen in here. */
 void worker_keep_alive(struct worker *w, int64_t ms);
-/* Resumes what worker_keep_alive paused. */
+/* Resumes what worker_keep_alive paused, but for what an operator did. */
 void worker_resume(struct worker *w);
 /* After SETTLER_DONE: stores the batch's offsets, if the assignment still stands. */
 void worker_store_offsets(struct worker *w, struct batch *b);

@@ -36,6 +36,7 @@ kafka:
   topics: {usage: '$usage_topic', notification: '$notification_topic', dlt: '$dlt_topic'}
   ${kafka_more:-}
 $(stores_yaml)
+http: {port: 0}
 ${2:-}
 END
 }

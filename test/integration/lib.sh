@@ -175,6 +175,8 @@ outbox:
   sweep_interval_ms: 500
 retry:
   interval_ms: 100
+http:
+  port: ${http_port:-0}
 ${2:-}
 END
 }
@@ -238,6 +240,28 @@ produced() {
 # figure FILE EVENT NAME: a figure of the last such line of a log.
 figure() {
     jq -r "select(.event == \"$2\") | .$3" "$1" | tail -n 1
+}
+
+# http_at LABEL: where the daemon launched as LABEL serves; nothing until it does.
+http_at() {
+    jq -r 'select(.event == "http_started") | if .address | contains(":") then "http://[\(.address)]:\(.port)" else "http://\(.address):\(.port)" end' \
+        "$work/$1.log" 2>/dev/null | tail -n 1
+}
+
+http_serves() {
+    [ -n "$(http_at "$1")" ]
+}
+
+# http_get LABEL PATH [CURL'S ARGUMENTS]: the answer's body, of whatever status.
+http_get() {
+    http_url=$(http_at "$1")$2
+    shift 2
+    curl -sS --noproxy '*' --max-time 10 "$@" "$http_url"
+}
+
+# http_code LABEL PATH: its status alone.
+http_code() {
+    http_get "$1" "$2" -o /dev/null -w '%{http_code}'
 }
 
 # opened FILE: a daemon's log says that it reads all partitions it was given.

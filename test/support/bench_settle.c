@@ -24,6 +24,7 @@ struct settling {
     struct assignment *assignment;
     struct bench_slice slice;
     struct messages *messages;
+    struct metrics *metrics;
     struct settle settle;
     struct bench_figures *figures;
     struct event_limits limits;
@@ -156,9 +157,11 @@ json_t *bench_settle(struct config *cfg, const struct bench_options *o, struct e
     json_t *result = NULL;
     bench_own_group(cfg);
     s.messages = load_messages(cfg, err);
-    s.settle = (struct settle){.cfg = cfg, .messages = s.messages, .lease_owner = draw_number()};
+    s.metrics = metrics_new();
+    s.settle = (struct settle){
+        .cfg = cfg, .messages = s.messages, .metrics = s.metrics, .lease_owner = draw_number()};
     s.settle.db = db_new(cfg, DB_READ_COMMITTED);
-    s.settle.dlt = dlt_new(cfg);
+    s.settle.dlt = dlt_new(cfg, s.metrics);
     seen_init(&s.settle.told, TOLD_LIMIT);
     s.figures = bench_figures_new(cfg, s.settle.db);
     if (s.messages && bench_topic_open(&s.topic, cfg, err) && claim(&s, err) && settle_all(&s, o, err))
@@ -168,10 +171,10 @@ json_t *bench_settle(struct config *cfg, const struct bench_options *o, struct e
     bench_topic_close(&s.topic);
     bench_set_free(&s.ids);
     bench_figures_free(s.figures);
-    seen_clear(&s.settle.told);
-    insert_free(&s.settle.insert);
+    settle_deinit(&s.settle);
     dlt_free(s.settle.dlt);
     db_free(s.settle.db);
+    metrics_free(s.metrics);
     messages_free(s.messages);
     return result;
 }

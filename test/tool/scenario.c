@@ -78,7 +78,7 @@ static void config_write(const char *work, const struct sc_state *state, int bat
     yaml_text(f, "database", sc_env("MYSQL_DATABASE"));
     if (batch > 0)
         fprintf(f, "batch:\n  max_events: %d\n", batch);
-    fputs("retry:\n  interval_ms: 100\n", f);
+    fputs("retry:\n  interval_ms: 100\nhttp:\n  port: 0\n", f);
     if (fclose(f) != 0)
         sc_die("%s: cannot be written", path);
     free(path);

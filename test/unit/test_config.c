@@ -91,7 +91,9 @@ START_TEST(test_each_key_lands_in_its_member) {
         "event: {max_bytes: 8100, max_future_ms: 82, max_past_months: 8}\n"
         "zone: Europe/Oslo\nlocale: en\nthresholds: [7, 90, 20]\ndedup: {ttl_seconds: 91}\ncache: {max_age_seconds: 92}\n"
         "outbox: {lease_ms: 9301, sweep_interval_ms: 94, queue_rows: 95, max_attempts: 96}\n"
-        "shutdown: {deadline_ms: 9700}\nretry: {interval_ms: 98, report_interval_ms: 99}\nlog: {level: error}\n");
+        "shutdown: {deadline_ms: 9700}\nretry: {interval_ms: 98, report_interval_ms: 99}\nlog: {level: error}\n"
+        "http: {address: '::1', port: 101}\n"
+        "health: {probe_interval_ms: 102, probe_timeout_ms: 103, stuck_after_ms: 104, hung_after_ms: 10500}\n");
     ck_assert_str_eq(c->kafka.brokers, "b1");
     ck_assert_str_eq(c->kafka.client_id, "c1");
     ck_assert_str_eq(c->kafka.group_id, "g1");
@@ -151,6 +153,12 @@ START_TEST(test_each_key_lands_in_its_member) {
     ck_assert_int_eq(c->retry.interval_ms, 98);
     ck_assert_int_eq(c->retry.report_interval_ms, 99);
     ck_assert_int_eq(c->log_level, LOG_ERROR);
+    ck_assert_str_eq(c->http.address, "::1");
+    ck_assert_int_eq(c->http.port, 101);
+    ck_assert_int_eq(c->health.probe_interval_ms, 102);
+    ck_assert_int_eq(c->health.probe_timeout_ms, 103);
+    ck_assert_int_eq(c->health.stuck_after_ms, 104);
+    ck_assert_int_eq(c->health.hung_after_ms, 10500);
     config_free(c);
     c = must_parse("mysql: {socket: m2}"); /* which doesn't go with TLS */
     ck_assert_str_eq(c->mysql.socket, "m2");

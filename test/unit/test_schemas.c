@@ -536,10 +536,14 @@ static void reject(const struct broker *b, rd_kafka_message_t *msg) {
     a->parts[0].position = msg->offset;
     struct batch *batch = batch_new(a);
     batch_add(batch, &a->parts[0], msg, &defaults);
-    struct dlt *dlt = dlt_new(b->cfg);
+    struct metrics *metrics = metrics_new();
+    struct dlt *dlt = dlt_new(b->cfg, metrics);
     ck_assert_msg(dlt_write(dlt, batch, true, &err), "%s", err.text);
     ck_assert(batch->events[0].dlt_acked);
+    ck_assert_int_eq(metrics_get(metrics, METRIC_DLT, batch->events[0].why.code), 1);
+    ck_assert_int_eq(metrics_total(metrics, METRIC_DLT), 1);
     dlt_free(dlt);
+    metrics_free(metrics);
     batch_free(batch);
     assignment_unref(a);
 }

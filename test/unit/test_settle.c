@@ -18,6 +18,7 @@
 static struct config *cfg;
 static struct db *db; /* the test's own */
 static struct messages *messages;
+static struct metrics *metrics;
 static struct settle settle;
 static struct assignment *assignment;
 static struct batch *b;
@@ -41,7 +42,8 @@ static void settle_init(struct settle *s) {
     *s = (struct settle){.cfg = cfg,
                          .messages = messages,
                          .db = db_new(cfg, DB_READ_COMMITTED),
-                         .dlt = dlt_new(cfg),
+                         .dlt = dlt_new(cfg, metrics),
+                         .metrics = metrics,
                          .lease_owner = 99};
     if (text_only)
         db_text_only(s->db);
@@ -51,11 +53,7 @@ static void settle_init(struct settle *s) {
 static void settle_free(struct settle *s) {
     db_free(s->db);
     dlt_free(s->dlt);
-    seen_clear(&s->told);
-    insert_free(&s->insert);
-    buf_free(&s->to_remember);
-    outbox_list_free(s->born.head);
-    s->born = (struct outbox_list){0};
+    settle_deinit(s);
 }
 
 static void set_up(void) {
@@ -68,6 +66,7 @@ static void set_up(void) {
     messages = messages_parse("messages.en.yaml", yaml, len, &err);
     ck_assert_msg(messages != NULL, "%s", err.text);
     free(yaml);
+    metrics = metrics_new();
     settle_init(&settle);
     assignment = batches_assignment(OWNER, 2);
     b = batch_new(assignment);
@@ -83,6 +82,7 @@ static void tear_down(void) {
     batch_free(b);
     assignment_unref(assignment);
     settle_free(&settle);
+    metrics_free(metrics);
     messages_free(messages);
     db_free(db);
     config_free(cfg);

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: MIT */
+#include "probe.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "clock.h"
+
+struct probe {
+    /* shared, under `lock` */
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    bool stopping, done;
+    int64_t trying_since_ms; /* monotonic; 0: it pauses */
+    struct health_dependency found;
+    /* set before the thread starts */
+    const struct probe_kind *kind;
+    int64_t interval_ms, timeout_ms;
+    struct config cfg; /* the process', with time-outs of its own; what it points at is borrowed */
+    pthread_t thread;
+    /* the thread's own */
+    void *state;
+};
+
+static int64_t wall_ms(void) {
+    struct timespec ts;
+    clock_gettime(CLOCK_REALTIME, &ts);
+    return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
+}
+
+/* Under the lock. */
+static void note(struct probe *p, bool up, const char *error) {
+    struct health_dependency *d = &p->found;
+    if (!d->known || d->up != up)
+        d->since_ms = wall_ms();
+    d->known = true;
+    d->up = up;
+    snprintf(d->error, sizeof d->error, "%s", up ? "" : error);
+}
+
+static void note_end(struct probe *p, bool ok, const struct error *err, int64_t took_us) {
+    char text[HEALTH_ERROR_MAX];
+    bool late = ok && took_us > p->timeout_ms * 1000;
+    if (late)
+        snprintf(text, sizeof text, "it took %lld ms to answer", (long long)(took_us / 1000));
+    pthread_mutex_lock(&p->lock);
+    p->trying_since_ms = 0;
+    if (ok)
+        p->found.latency_ms = (double)took_us / 1000;
+    note(p, ok && !late, late ? text : err->text);
+    pthread_mutex_unlock(&p->lock);
+}
+
+static int64_t now_us(void) {
+    struct timespec ts;
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return (int64_t)ts.tv_sec * 1000000 + ts.tv_nsec / 1000;
+}
+
+static void try_once(struct probe *p) {
+    struct error err = {0};
+    pthread_mutex_lock(&p->lock);
+    p->trying_since_ms = clock_monotonic_ms();
+    pthread_mutex_unlock(&p->lock);
+    int64_t since = now_us();
+    bool ok = p->kind->attempt(p->state, &err);
+    note_end(p, ok, &err, now_us() - since);
+}
+
+/* Until the next try; true when there's none. */
+static bool pause_between(struct probe *p) {
+    struct timespec until = clock_timespec(clock_monotonic_ms() + p->interval_ms);
+    pthread_mutex_lock(&p->lock);
+    while (!p->stopping && pthread_cond_timedwait(&p->changed, &p->lock, &until) == 0)
+        ;
+    bool over = p->stopping;
+    pthread_mutex_unlock(&p->lock);
+    return over;
+}
+
+static void *probe_main(void *arg) {
+    struct probe *p = arg;
+    pthread_setname_np(pthread_self(), p->kind->thread);
+    do
+        try_once(p);
+    while (!pause_between(p));
+    p->kind->close(p->state);
+    pthread_mutex_lock(&p->lock);
+    p->done = true;
+    pthread_cond_broadcast(&p->changed);
+    pthread_mutex_unlock(&p->lock);
+    return NULL;
+}
+
+static void probe_free(struct probe *p) {
+    pthread_cond_destroy(&p->changed);
+    pthread_mutex_destroy(&p->lock);
+    free(p);
+}
+
+static int64_t no_longer(int64_t given, int64_t limit) {
+    return given < limit ? given : limit;
+}
+
+/* A try waits no longer than it counts: so a connection that leads nowhere is made anew soon after. */
+static void shorten_waits(struct config *cfg) {
+    int64_t limit = cfg->health.probe_timeout_ms, whole = (limit + 999) / 1000 * 1000;
+    cfg->redis.connect_timeout_ms = no_longer(cfg->redis.connect_timeout_ms, limit);
+    cfg->redis.timeout_ms = no_longer(cfg->redis.timeout_ms, limit);
+    cfg->mysql.connect_timeout_ms = no_longer(cfg->mysql.connect_timeout_ms, whole);
+    cfg->mysql.timeout_ms = no_longer(cfg->mysql.timeout_ms, whole);
+}
+
+struct probe *probe_start(const struct probe_kind *kind, const struct config *cfg, struct error *err) {
+    struct probe *p = mem_zero(1, sizeof *p);
+    pthread_mutex_init(&p->lock, NULL);
+    clock_cond_init(&p->changed);
+    p->kind = kind;
+    p->cfg = *cfg;
+    shorten_waits(&p->cfg);
+    p->interval_ms = cfg->health.probe_interval_ms;
+    p->timeout_ms = cfg->health.probe_timeout_ms;
+    p->found = (struct health_dependency){.name = kind->name, .latency_ms = -1};
+    p->state = kind->open(&p->cfg);
+    int rc = pthread_create(&p->thread, NULL, probe_main, p);
+    if (rc == 0)
+        return p;
+    error_set(err, ERROR_INTERNAL, ERROR_STOP, ERROR_NOT_DONE, rc, "%s: thread: %s", kind->thread,
+              strerror(rc));
+    kind->close(p->state);
+    probe_free(p);
+    return NULL;
+}
+
+void probe_look(struct probe *p, struct health_dependency *out) {
+    char text[HEALTH_ERROR_MAX];
+    pthread_mutex_lock(&p->lock);
+    int64_t waited = p->trying_since_ms ? clock_monotonic_ms() - p->trying_since_ms : 0;
+    if (waited > p->timeout_ms) {
+        snprintf(text, sizeof text, "no answer for more than %lld ms", (long long)p->timeout_ms);
+        note(p, false, text);
+    }
+    *out = p->found;
+    pthread_mutex_unlock(&p->lock);
+}
+
+void *probe_state(struct probe *p) {
+    return p->state;
+}
+
+void probe_stop(struct probe *p) {
+    pthread_mutex_lock(&p->lock);
+    p->stopping = true;
+    pthread_cond_broadcast(&p->changed);
+    pthread_mutex_unlock(&p->lock);
+}
+
+bool probe_join(struct probe *p, int64_t deadline_ms) {
+    struct timespec until = clock_timespec(deadline_ms);
+    pthread_mutex_lock(&p->lock);
+    while (!p->done && pthread_cond_timedwait(&p->changed, &p->lock, &until) == 0)
+        ;
+    bool done = p->done;
+    pthread_mutex_unlock(&p->lock);
+    if (!done)
+        return false;
+    pthread_join(p->thread, NULL);
+    probe_free(p);
+    return true;
+}

@@ -1,0 +1,153 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# Partitions that an operator pauses: before the start, in mid-work, through a kill and a restart, while a second member takes its
+# share, and while Redis is away. What was paused isn't read, nothing is lost or doubled by it, and --until-drained doesn't hang.
+set -eu
+# shellcheck source=test/integration/lib.sh
+. "$(dirname "$0")/lib.sh"
+session_timeout_ms=2000 # how long a killed one's partitions wait
+message_timeout_ms=1000
+lease_ms=7000
+export session_timeout_ms message_timeout_ms lease_ms
+begin pause 4
+seed=${TALLYD_TEST_SEED:-51}
+
+# fails CODE TEXT ARGUMENT...: the command ends with CODE and one line that has TEXT.
+fails() {
+    fails_code=$1 fails_text=$2
+    shift 2
+    found=0
+    "$tallyd" "$@" >"$work/out" 2>"$work/case.err" || found=$?
+    assert_eq "tallyd $*: exit code" "$fails_code" "$found"
+    grep -qF "$fails_text" "$work/case.err" || die "tallyd $*: says $(cat "$work/case.err")"
+    [ ! -s "$work/out" ] || die "tallyd $*: has something on standard output"
+}
+
+# does ARGUMENT...: the command succeeds; what it says lies in $work/out.
+does() {
+    "$tallyd" "$@" >"$work/out" 2>"$work/case.err" || die "tallyd $*: exit code $?: $(cat "$work/case.err")"
+}
+
+# next PARTITION: up to where it's settled.
+next() {
+    sql "SELECT next_offset FROM consumer_ledger WHERE topic = '$usage_topic' AND partition_id = $1"
+}
+
+# ends PARTITION: the end of its log.
+ends() {
+    kcat -b "$KAFKA_BROKERS" -Q -t "$usage_topic:$1:-1" | awk '{ print $NF }'
+}
+
+settled_up() {
+    for settled_part in "$@"; do
+        [ "$(next "$settled_part")" = "$(ends "$settled_part")" ] || return 1
+    done
+}
+
+# said LABEL EVENT PARTITION N: a log has the event so many times.
+said() {
+    [ "$(jq -r "select(.event == \"$2\" and .partition == $3) | .worker" "$work/$1.log" | wc -l)" = "$4" ]
+}
+
+simulate seeding --seed-db --families 200
+fails 2 'has no partition of' pause -c "$work/config.yaml"
+fails 2 'has no partition of' resume -c "$work/config.yaml" --partition 1
+
+# A group's first start makes the rows; nothing is there to be read.
+"$tallyd" run -c "$work/config.yaml" --until-drained >"$work/founding.log" 2>&1 || die "founding: exit code $?"
+fails 2 'has no partition 7' pause -c "$work/config.yaml" --partition 1,7
+assert_eq 'paused by a command that failed' 0 "$(sql 'SELECT SUM(paused) FROM consumer_ledger')"
+fails 2 "must be partitions' numbers" pause -c "$work/config.yaml" --partition 1,
+fails 2 "must be partitions' numbers" pause -c "$work/config.yaml" --partition -1
+fails 2 'one argument too many' pause -c "$work/config.yaml" 1
+
+# ---- before the start: not a record of it is read ----
+does pause -c "$work/config.yaml" --partition 1,2 --json
+assert_eq 'paused, as JSON' '1 false true|2 false true' \
+    "$(jq -r '[.partitions[] | "\(.partition) \(.wasPaused) \(.paused)"] | join("|")' "$work/out")"
+since=$(jq -r '.partitions[0].pausedSince' "$work/out")
+does pause -c "$work/config.yaml" --partition 1 --json # again: the time stays
+assert_eq 'since, paused again' "$since true" "$(jq -r '.partitions[0] | "\(.pausedSince) \(.wasPaused)"' "$work/out")"
+simulate first --families 200 --count 6000 --rate 0 --seed "$seed"
+found=0
+"$tallyd" run -c "$work/config.yaml" --until-drained >"$work/drained.log" 2>"$work/drained.err" || found=$?
+assert_eq '--until-drained beside paused partitions: exit code' 11 "$found"
+grep -q 'paused partitions (1,2)' "$work/drained.err" || die "--until-drained says $(cat "$work/drained.err")"
+assert_eq 'what it says of each' '1 0|2 0' \
+    "$(jq -rs '[.[] | select(.event == "drained_but_paused") | "\(.partition) \(.settled_to)"] | join("|")' "$work/drained.log")"
+settled_up 0 3 || die 'the other partitions are settled'
+assert_eq 'read of what is paused' '0 0' "$(next 1) $(next 2)"
+
+# ---- while it runs: one resumed, another paused in mid-work, the member keeps all four ----
+launch one "$tallyd" run -c "$work/config.yaml"
+one=$launched
+await 'it says what is paused' 20 said one partition_paused 2 1
+does resume -c "$work/config.yaml" --partition 1
+grep -q 'paused *read' "$work/out" || die "resume says $(cat "$work/out")"
+await 'the resumed one is settled' 20 settled_up 1
+said one partition_resumed 1 1 || die 'no word of resuming'
+assert_eq 'read of what is paused' 0 "$(next 2)"
+simulate_on second --families 200 --count 9000 --rate 3000 --seed "$((seed + 1))"
+events=$launched
+moved() {
+    [ "$(next 3)" -gt "$three" ]
+}
+three=$(next 3)
+await 'the third goes on' 20 moved
+does pause -c "$work/config.yaml" --partition 3
+await 'it is paused' 20 said one partition_paused 3 1
+ended 'simulate' "$events" 0
+await 'the others are settled' 30 settled_up 0 1
+stood=$(next 3)
+[ "$stood" -lt "$(ends 3)" ] || die 'the third was done before it was paused'
+assert_eq 'partitions given back' 0 "$(jq -rs '[.[] | select(.event == "partitions_revoked")] | length' "$work/one.log")"
+
+# ---- killed; who comes next reads nothing of it either, nor a second member that takes its share ----
+kill -s KILL "$one"
+wait "$one" 2>/dev/null || :
+launch two "$tallyd" run -c "$work/config.yaml"
+two=$launched
+await 'the next one has them' 30 said two partition_paused 3 1
+launch three "$tallyd" run -c "$work/config.yaml"
+three=$launched
+both_read() {
+    opened "$work/three.log" && opened "$work/two.log"
+}
+await 'a second member reads' 30 both_read
+simulate third --families 200 --count 3000 --rate 0 --seed "$((seed + 2))"
+await 'the others are settled' 30 settled_up 0 1
+assert_eq 'where the paused ones stand' "0 $stood" "$(next 2) $(next 3)"
+
+# ---- Redis away: everything waits, and goes on without what is paused ----
+redis CONFIG SET maxmemory 1 >/dev/null
+simulate fourth --families 200 --count 3000 --rate 0 --seed "$((seed + 3))"
+waiting() {
+    grep -qs '"event":"decision_waiting"' "$work/two.log" "$work/three.log"
+}
+await 'a store is waited for' 20 waiting
+does pause -c "$work/config.yaml" --partition 0
+paused_meanwhile() {
+    said two partition_paused 0 1 || said three partition_paused 0 1
+}
+await 'one more is paused meanwhile' 20 paused_meanwhile
+does resume -c "$work/config.yaml" --partition 2
+resumed_meanwhile() {
+    said two partition_resumed 2 1 || said three partition_resumed 2 1
+}
+await 'one is resumed meanwhile' 20 resumed_meanwhile
+redis CONFIG SET maxmemory 0 >/dev/null
+await 'what is read is settled' 40 settled_up 1 2
+assert_eq 'where the third stands' "$stood" "$(next 3)"
+[ "$(next 0)" -lt "$(ends 0)" ] || die 'what was paused while Redis was away was read'
+
+# ---- resumed, all: exact ----
+does resume -c "$work/config.yaml"
+assert_eq 'rows still paused' 0 "$(sql 'SELECT COUNT(*) FROM consumer_ledger WHERE paused <> 0 OR paused_since IS NOT NULL')"
+catch_up
+for label in two three; do
+    eval "kill -s TERM \"\$$label\""
+    eval "ended $label \"\$$label\" 0"
+done
+settled_all first second third fourth
+committed_below_ledger
+echo "ok pause: $(ledger_end) records; paused before the start, in mid-work, through a kill, beside a second member and without Redis"
