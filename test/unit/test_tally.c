@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* What settled batches add to the counters and to what was last. */
+/* What settled batches and tries made again add to the counters, and what was last. */
 #include "tally.h"
 
 #include "batches.h"
+#include "retry.h"
 
 #define NOW (BATCHES_TIME + 7000)
 
@@ -162,6 +163,33 @@ START_TEST(the_last_rejections_are_shown) {
 }
 END_TEST
 
+START_TEST(tries_count_by_what_failed) {
+    static const struct {
+        enum error_area area;
+        int code;
+        int counts_as; /* -1: as nothing */
+    } errors[] = {
+        {ERROR_MYSQL, 1213, METRIC_RETRY_DEADLOCK},
+        {ERROR_MYSQL, 1205, METRIC_RETRY_LOCK_WAIT},
+        {ERROR_MYSQL, 2006, METRIC_RETRY_MYSQL},
+        {ERROR_MYSQL, 1290, METRIC_RETRY_MYSQL},
+        {ERROR_REDIS, 0, METRIC_RETRY_REDIS},
+        {ERROR_KAFKA, 1213, METRIC_RETRY_KAFKA},
+        {ERROR_NONE, 0, -1},
+        {ERROR_INTERNAL, 1205, -1},
+    };
+    for (size_t i = 0; i < TESTING_LENGTH(errors); i++) {
+        struct error err = {.area = errors[i].area, .code = errors[i].code};
+        int64_t before = metrics_total(m, METRIC_RETRIES);
+        size_t label = errors[i].counts_as < 0 ? 0 : (size_t)errors[i].counts_as;
+        int64_t one = metrics_get(m, METRIC_RETRIES, label);
+        retry_count(m, &err);
+        ck_assert_int_eq(metrics_total(m, METRIC_RETRIES) - before, errors[i].counts_as >= 0);
+        ck_assert_int_eq(metrics_get(m, METRIC_RETRIES, label) - one, errors[i].counts_as >= 0);
+    }
+}
+END_TEST
+
 int main(void) {
     Suite *suite = suite_create("tally");
     TCase *tc = tcase_create("tally");
@@ -171,6 +199,7 @@ int main(void) {
     tcase_add_test(tc, alerts_are_those_stored);
     tcase_add_test(tc, texts_that_are_too_long_are_cut);
     tcase_add_test(tc, the_last_rejections_are_shown);
+    tcase_add_test(tc, tries_count_by_what_failed);
     suite_add_tcase(suite, tc);
     return testing_run(suite);
 }
