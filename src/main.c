@@ -14,6 +14,7 @@
 
 #include "cli.h"
 #include "json_arena.h"
+#include "metrics.h"
 
 static int cli_help(int argc, char **argv);
 static int cli_version(int argc, char **argv);
@@ -36,9 +37,32 @@ static int cli_version(int argc, char **argv) {
     return EXIT_OK;
 }
 
+/* What `tallyd help` tells of besides commands: a page for people, or Markdown. */
+static const struct topic {
+    const char *name;
+    void (*print)(FILE *out, bool markdown);
+} topics[] = {
+    {"metrics", metrics_print_table},
+};
+
+static bool print_topic(const char *name, bool markdown) {
+    for (size_t i = 0; i < sizeof topics / sizeof *topics; i++) {
+        if (strcmp(topics[i].name, name) == 0) {
+            topics[i].print(stdout, markdown);
+            return true;
+        }
+    }
+    return false;
+}
+
 static int cli_help(int argc, char **argv) {
-    if (argc > 2)
-        return cli_usage("help", argv[2], "is one argument too many");
+    bool markdown = argc > 2 && strcmp(argv[2], "--markdown") == 0;
+    if (argc > 2 + markdown)
+        return cli_usage("help", argv[2 + markdown], "is one argument too many");
+    if (argc > 1 && print_topic(argv[1], markdown))
+        return EXIT_OK;
+    if (markdown)
+        return cli_usage("help", argv[2], "is for what isn't a command: metrics");
     if (argc == 1) {
         cli_help_overview();
         return EXIT_OK;

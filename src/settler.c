@@ -10,9 +10,9 @@
 #include "clock.h"
 #include "fault.h"
 #include "heartbeat.h"
-#include "keys.h"
 #include "log.h"
 #include "retry.h"
+#include "tally.h"
 
 #define TOLD_LIMIT 200000 /* alerts remembered, some 60 bytes each */
 
@@ -96,76 +96,12 @@ static enum settler_result settle_until_known(struct settler *s, struct batch *b
     }
 }
 
-/* What a batch's events add to the counters; gathered, since each event would cost several locked additions.
- */
-struct tally {
-    int64_t ends[OUTCOME_BLOCKED + 1];
-    int64_t outcomes[METRIC_OUTCOMES], decisions[METRIC_STATUSES];
-    struct metric_histogram latency;
-};
-
-static void tally_event(struct tally *t, const struct batch_event *e, int64_t now_ms) {
-    t->ends[e->outcome]++;
-    t->outcomes[metric_outcome(e->outcome, e->why.code)]++;
-    if (e->outcome != OUTCOME_SETTLED && e->outcome != OUTCOME_BLOCKED)
-        return;
-    t->decisions[metric_decision(e->decision.status, e->decision.threshold)]++;
-    if (e->record_ts_ms >= 0) /* else it has none */
-        metric_histogram_add(&t->latency, METRIC_COMMIT_LATENCY, (now_ms - e->record_ts_ms) * 1000);
-}
-
-static struct recent_item recent_of(const struct batch_event *e, int64_t now_ms) {
-    struct recent_item item = {.at_ms = now_ms, .partition = e->part->id, .offset = e->offset};
-    if (!e->parsed)
-        return item;
-    item.family_id = e->usage.family_id;
-    item.customer_id = e->usage.customer_id;
-    snprintf(item.event_id, sizeof item.event_id, "%s", e->usage.id);
-    return item;
-}
-
-static void count_alerts(struct settler *s, const struct batch *b, int64_t now_ms) {
-    struct buf name = {0};
-    for (size_t i = 0; i < s->settle.alerted_count; i++) {
-        const struct batch_event *e = &b->events[s->settle.alerted[i]];
-        metrics_add(s->metrics, METRIC_ALERTS, metric_alert(e->decision.status), 1);
-        struct recent_item item = recent_of(e, now_ms);
-        buf_reset(&name);
-        if (decision_alert_name(&name, &e->decision, &e->usage))
-            snprintf(item.what, sizeof item.what, "%s", buf_cstr(&name));
-        recent_add(s->recent, RECENT_ALERT, &item);
-    }
-    buf_free(&name);
-}
-
-/* Of `n` rejected ones the last that the ring has room for. */
-static void show_rejections(struct settler *s, const struct batch *b, int64_t n, int64_t now_ms) {
-    for (size_t i = 0; n > 0 && i < b->count; i++) {
-        const struct batch_event *e = &b->events[i];
-        if (e->outcome != OUTCOME_REJECTED || n-- > RECENT_MAX)
-            continue;
-        struct recent_item item = recent_of(e, now_ms);
-        snprintf(item.what, sizeof item.what, "%s", reject_code_name(e->why.code));
-        snprintf(item.message, sizeof item.message, "%s", e->why.message ? e->why.message : "");
-        recent_add(s->recent, RECENT_REJECTION, &item);
-    }
-}
-
-/* Once, when it's committed. */
-static void count_batch(struct settler *s, const struct batch *b) {
-    struct tally t = {0};
-    int64_t now_ms = clock_wall_ms();
-    for (size_t i = 0; i < b->count; i++)
-        tally_event(&t, &b->events[i], now_ms);
-    metrics_add_each(s->metrics, METRIC_EVENTS, t.outcomes);
-    metrics_add_each(s->metrics, METRIC_DECISIONS, t.decisions);
-    metrics_merge(s->metrics, METRIC_COMMIT_LATENCY, &t.latency);
-    metrics_observe(s->metrics, METRIC_BATCH_EVENTS, (int64_t)b->count);
-    count_alerts(s, b, now_ms);
-    show_rejections(s, b, t.ends[OUTCOME_REJECTED], now_ms);
-    LOG(LOG_DEBUG, "batch_settled", LOG_I("records", b->count), LOG_I("settled", t.ends[OUTCOME_SETTLED]),
-        LOG_I("blocked", t.ends[OUTCOME_BLOCKED]), LOG_I("duplicate", t.ends[OUTCOME_DUPLICATE]),
-        LOG_I("rejected", t.ends[OUTCOME_REJECTED]), LOG_I("ignored", t.ends[OUTCOME_IGNORED]));
+static void count_outcomes(struct settler *s, const struct batch *b) {
+    int64_t n[OUTCOME_BLOCKED + 1] = {0};
+    tally_batch(s->metrics, s->recent, b, s->settle.alerted, s->settle.alerted_count, clock_wall_ms(), n);
+    LOG(LOG_DEBUG, "batch_settled", LOG_I("records", b->count), LOG_I("settled", n[OUTCOME_SETTLED]),
+        LOG_I("blocked", n[OUTCOME_BLOCKED]), LOG_I("duplicate", n[OUTCOME_DUPLICATE]),
+        LOG_I("rejected", n[OUTCOME_REJECTED]), LOG_I("ignored", n[OUTCOME_IGNORED]));
 }
 
 static void work_on(struct settler *s, struct batch *b) {
@@ -174,7 +110,7 @@ static void work_on(struct settler *s, struct batch *b) {
     enum settler_result result = settle_until_known(s, b, &err);
     atomic_store(&s->closed_before, s->settle.closed_before);
     if (result == SETTLER_DONE) {
-        count_batch(s, b);
+        count_outcomes(s, b);
         fault_at("settler.offer");
         relay_offer(s->relay, &s->settle.born);
     }

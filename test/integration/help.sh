@@ -61,6 +61,16 @@ found=0
 "$tallyd" help >/dev/full 2>"$work/case.err" || found=$?
 assert_eq 'a full disk: exit code' 1 "$found"
 grep -q '^tallyd help: standard output: ' "$work/case.err" || die 'a full disk is not told'
+answers 0 help metrics
+grep -q '^tallyd_events_total (counter, by outcome, code)$' "$work/out" || die 'help metrics: no tallyd_events_total'
+metrics=$(grep -cE '^[a-z_]+ \(' "$work/out")
+[ "$(awk '{ if (length($0) > most) most = length($0) } END { print most }' "$work/out")" -le 110 ] || die 'help metrics: too wide'
+answers 0 help metrics --markdown
+assert_eq 'rows of the table in Markdown' "$metrics" "$(grep -cE '^\| `[a-z_]+` \| (counter|gauge|histogram) \|' "$work/out")"
+answers 2 help metrics surplus
+answers 2 help metrics --markdown surplus
+answers 2 help run --markdown
+
 echo "ok help: a page for each command, with $tried options that exist"
 
 answers 0 version

@@ -153,6 +153,15 @@ static void take_born(void) {
     settle.born = (struct outbox_list){0};
 }
 
+/* Which of the last batch's events had an alert stored. */
+static void expect_alerted(const char *expected) {
+    struct buf found = {0};
+    for (size_t i = 0; i < settle.alerted_count; i++)
+        buf_printf(&found, "%s%zu", i ? " " : "", settle.alerted[i]);
+    ck_assert_str_eq(buf_cstr(&found), expected);
+    buf_free(&found);
+}
+
 /* Prepares and settles the batch in hand, and begins the next. */
 static void settle_done(void) {
     struct error err = {0};
@@ -406,6 +415,8 @@ START_TEST(figures_that_differ_come_back) {
     ck_assert_msg(group_is_dirty(FAMILY), "the family that differs isn't decided again");
     ck_assert_msg(!group_is_dirty(FAMILY + 1), "a family that is right is decided again");
     ck_assert_int_eq(b->events[0].outcome, OUTCOME_OPEN);
+    ck_assert_int_eq(b->came_back, CAME_BACK_FIGURES);
+    ck_assert_int_eq(metrics_total(metrics, METRIC_TRANSACTION_DURATION), 0);
 }
 END_TEST
 
@@ -459,6 +470,7 @@ START_TEST(broken_chains_come_back) {
         batch_prepare(b);
         expect_untouched(SETTLE_CAME_BACK);
         ck_assert_msg(group_is_dirty(FAMILY), "case %d", i);
+        ck_assert_int_eq(b->came_back, i == 3 ? CAME_BACK_OTHER : CAME_BACK_NO_CHAIN);
         tear_down();
         set_up();
     }
@@ -490,6 +502,7 @@ START_TEST(known_ids_come_back) {
     ck_assert_int_eq(b->events[0].why.code, same ? REJECT_NONE : REJECT_ID_CONFLICT);
     ck_assert_int_eq(b->events[1].outcome, OUTCOME_OPEN);
     ck_assert(group_is_dirty(FAMILY) && !group_is_dirty(FAMILY + 1));
+    ck_assert_int_eq(b->came_back, CAME_BACK_KNOWN_ID);
 }
 END_TEST
 
@@ -552,6 +565,7 @@ START_TEST(cached_results_of_conflicting_ids_come_back) {
     expect_untouched(SETTLE_CAME_BACK);
     ck_assert(group_is_dirty(FAMILY));
     ck_assert_int_eq(b->events[0].why.code, REJECT_ID_CONFLICT);
+    ck_assert_int_eq(b->came_back, CAME_BACK_KNOWN_ID);
 }
 END_TEST
 
@@ -659,6 +673,7 @@ START_TEST(a_commit_without_reply_counts_once) {
     ck_assert_uint_eq(settle.born.count, 1); /* what it wrote is still ours to publish */
     expect_born_as_stored();
     ck_assert_uint_eq(settle.told.count, 1);
+    expect_alerted("0");
     buf_free(&before);
     buf_free(&after);
 }
@@ -729,6 +744,8 @@ START_TEST(thresholds_in_one_batch) {
     stores_expect(db, OUTBOX, 5,
                   "e1|100042|200187|PUBLISH_PENDING|99\ne3|100042|200187|PUBLISH_PENDING|99\n");
     expect_born_as_stored();
+    expect_alerted("0 2");
+    ck_assert_int_eq(metrics_total(metrics, METRIC_TRANSACTION_DURATION), 1);
 }
 END_TEST
 
@@ -741,6 +758,7 @@ START_TEST(a_jump_marks_the_higher_ones) {
                   "200187|THRESHOLD:10|e1|50\n200187|THRESHOLD:30|e1|50\n200187|THRESHOLD:50|e1|50\n");
     stores_expect(db, OUTBOX, 5, "e1|100042|200187|PUBLISH_PENDING|99\n");
     expect_born_as_stored();
+    expect_alerted("0"); /* a mark isn't told */
 }
 END_TEST
 
@@ -772,6 +790,7 @@ START_TEST(told_once_a_month) {
         settle_done();
         ck_assert_ptr_null(settle.born.head);
         ck_assert_uint_eq(settle.told.count, 1);
+        expect_alerted("");
     }
     stores_expect(db, ALERTS, 4, "200187|MANUAL|e1|1000\n");
     stores_expect(db, OUTBOX, 5, "e1|100042|200187|PUBLISH_PENDING|99\n");
@@ -828,6 +847,7 @@ START_TEST(kinds_customers_and_order) {
     stores_expect(db, "SELECT GROUP_CONCAT(event_id ORDER BY outbox_id) FROM usage_event_outbox", 1,
                   "z9,e2,e3,e5,a1,e6,e7\n");
     expect_born_as_stored();
+    expect_alerted("0 1 2 5 6 7 8");
 }
 END_TEST
 
@@ -1003,6 +1023,7 @@ START_TEST(closed_months_are_too_old) {
     expect_untouched(SETTLE_CAME_BACK);
     ck_assert_int_eq(settle.closed_before, 202612);
     ck_assert_int_eq(b->events[0].why.code, REJECT_EVENT_TOO_OLD);
+    ck_assert_int_eq(b->came_back, CAME_BACK_OTHER);
     ck_assert(group_is_dirty(FAMILY) && !group_is_dirty(FAMILY + 1));
     b->groups[b->events[0].group].dirty = false;
     b->events[0].dlt_acked = true;
