@@ -33,6 +33,8 @@ int cli_check(int argc, char **argv);
 int cli_warm(int argc, char **argv);
 int cli_audit(int argc, char **argv);
 int cli_simulate(int argc, char **argv);
+int cli_lag(int argc, char **argv);
+int cli_rewind(int argc, char **argv);
 int cli_pause(int argc, char **argv);
 int cli_resume(int argc, char **argv);
 

@@ -28,7 +28,8 @@ enum drain_state {
 };
 
 /* Says how far it is; DRAIN_ON with an error when somebody can't be asked. Partitions of this process are
- * judged by what it has settled, those of other members by the group's committed offsets. */
+ * judged by what it has settled, those of other members, or of nobody yet, by the lower of the group's
+ * committed offset and the ledger's. */
 enum drain_state drain_check(struct drain *d, struct worker *const *workers, size_t n, struct pauses *pauses,
                              struct error *err);
 /* After DRAIN_PAUSED: says in the log which partitions are left, and as "1,4" in `out`. */

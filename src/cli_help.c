@@ -90,6 +90,30 @@ static const struct page pages[] = {
      "  9  a promise is broken; comes before all others\n"
      "  10 none is, but entries of Redis drifted and weren't dropped: each costs a second try\n",
      "tallyd audit -c tallyd.yaml --fix-cache"},
+    {"lag", "lag -c FILE [--json]", "say where each partition stands and who reads it",
+     CONFIG_OPTION JSON_OPTION
+     "\n"
+     "Two tables by partition. Where it stands: the log's start and end, what the group has\n"
+     "committed, up to where the ledger has settled, the records after that (lag), and whether a\n"
+     "member reads it, it's paused, nobody has it, or log and ledger disagree. And what the ledger\n"
+     "has counted since the first offset. Asks Kafka and MySQL, changes nothing.\n",
+     CODES_ALWAYS CODE_CONFIG CODE_KAFKA CODE_MYSQL CODE_SCHEMA, "tallyd lag -c tallyd.yaml"},
+    {"rewind", "rewind -c FILE --to WHERE [--dry-run]", "move the group back, to replay, or ahead, to skip",
+     CONFIG_OPTION
+     "  -t, --to WHERE     an offset; a time as 2026-11-30T12:00, with Z, +09:00 or in the zone; one\n"
+     "                     back from now as -90s, -30m, -24h or -7d; earliest; latest\n" PARTITION_OPTION
+     "  --dry-run          change nothing; read the records between, and say what would become of\n"
+     "                     them: known already, conflicts, new, rejected by code, ignored\n"
+     "  --limit N          records that --dry-run reads at most (1,000,000)\n"
+     "  --yes              skip events that were never settled; without it that's refused\n" JSON_OPTION "\n"
+     "Times are those of the records in Kafka. Refuses while the group has members: stop tallyd\n"
+     "first. Back moves the group's committed offsets alone: what is run again and known already\n"
+     "changes nothing, and `tallyd run --until-drained` is the replay. Ahead moves the ledger too:\n"
+     "what is skipped counts as gap, and is never settled unless it's rewound to.\n",
+     "  0  done\n  1  something unforeseen\n"
+     "  2  wrong usage, an offset outside the log, or events would be skipped without --yes\n" CODE_CONFIG
+     "  4  Kafka, or the group has members\n" CODE_MYSQL CODE_SCHEMA,
+     "tallyd rewind -c tallyd.yaml --to -24h --dry-run"},
     {"pause", "pause -c FILE [--partition N,...] [--json]", "have partitions not be read for a while",
      PAUSE_OPTIONS
      "A running tallyd sees it within a second or two; what it had read by then is settled. The\n"

@@ -6,6 +6,7 @@
 
 #include "buf.h"
 #include "kafka.h"
+#include "ledger_rows.h"
 #include "log.h"
 #include "mysql_db.h"
 #include "outbox.h"
@@ -74,9 +75,9 @@ static int64_t settled_here(const struct goal *g, struct worker *const *workers,
     return to;
 }
 
-/* Takes over how far the partitions of others are, where the group has committed. */
-static bool ask_others(struct drain *d, struct error *err) {
-    rd_kafka_topic_partition_list_t *list = rd_kafka_topic_partition_list_new((int)d->count);
+/* Where the group has committed: of the partitions of others, by Kafka. */
+static bool ask_committed(struct drain *d, struct error *err) {
+    rd_kafka_topic_partition_list_t *list = rd_kafka_topic_partition_list_new((int)d->count + 1);
     for (size_t i = 0; i < d->count; i++) {
         if (d->goals[i].settled_to < 0)
             rd_kafka_topic_partition_list_add(list, d->cfg->kafka.usage_topic, d->goals[i].id);
@@ -93,6 +94,29 @@ static bool ask_others(struct drain *d, struct error *err) {
     return code == RD_KAFKA_RESP_ERR_NO_ERROR || kafka_error(code, "committed offsets", NULL, err);
 }
 
+/* Partitions of others, or of nobody yet, are as far as the lower of Kafka and the ledger, as for whoever
+ * claims them: a replay isn't done while the ledger is ahead, nor a database put back while Kafka is. */
+static bool ask_others(struct drain *d, struct error *err) {
+    struct ledger_row *rows = NULL;
+    size_t n = 0;
+    bool *others = mem_zero(d->count, sizeof *others);
+    for (size_t i = 0; i < d->count; i++)
+        others[i] = d->goals[i].settled_to < 0;
+    bool ok = ledger_rows_read(d->db, d->cfg, &rows, &n, err) && ask_committed(d, err);
+    for (size_t i = 0; ok && i < d->count; i++) {
+        int64_t next = -1;
+        for (size_t k = 0; k < n; k++) {
+            if (rows[k].partition == d->goals[i].id)
+                next = rows[k].next_offset;
+        }
+        if (others[i] && next < d->goals[i].settled_to)
+            d->goals[i].settled_to = next;
+    }
+    free(others);
+    free(rows);
+    return ok;
+}
+
 /* Sets each goal's settled_to and paused_since_ms; `ours`: what is still to be done here is being done, so
  * that nobody else need be asked. */
 static bool look_at_goals(struct drain *d, struct worker *const *workers, size_t n, struct pauses *pauses,
@@ -104,7 +128,10 @@ static bool look_at_goals(struct drain *d, struct worker *const *workers, size_t
         g->settled_to = g->end <= g->low ? g->end : settled_here(g, workers, n);
         ours = ours || (g->settled_to >= 0 && g->settled_to < g->end && !g->paused_since_ms);
     }
-    return ours || ask_others(d, err);
+    bool others = false;
+    for (size_t i = 0; i < d->count; i++)
+        others = others || d->goals[i].settled_to < 0;
+    return ours || !others || ask_others(d, err);
 }
 
 enum drain_state drain_check(struct drain *d, struct worker *const *workers, size_t n, struct pauses *pauses,

@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: MIT */
+#include "rewind.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "buf.h"
+#include "fault.h"
+#include "period.h"
+
+#define DIGITS_MAX 18 /* below 2^63 */
+
+static bool all_digits(const char *s, size_t n) {
+    return n > 0 && n <= DIGITS_MAX && strspn(s, "0123456789") >= n;
+}
+
+static bool parse_back(const char *text, int64_t now_ms, int64_t *t_ms) {
+    static const struct {
+        char letter;
+        int64_t ms;
+    } units[] = {{'s', 1000}, {'m', 60000}, {'h', 3600000}, {'d', 86400000}};
+    size_t n = strlen(text);
+    if (n < 2 || n > 10 || !all_digits(text, n - 1))
+        return false;
+    for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
+        if (units[i].letter != text[n - 1])
+            continue;
+        *t_ms = now_ms - strtoll(text, NULL, 10) * units[i].ms;
+        return *t_ms >= 0;
+    }
+    return false;
+}
+
+bool rewind_target_parse(const char *text, int64_t now_ms, struct rewind_target *out) {
+    *out = (struct rewind_target){.kind = REWIND_EARLIEST};
+    if (strcmp(text, "earliest") == 0)
+        return true;
+    out->kind = REWIND_LATEST;
+    if (strcmp(text, "latest") == 0)
+        return true;
+    out->kind = REWIND_OFFSET;
+    out->value = strtoll(text, NULL, 10);
+    if (all_digits(text, strlen(text)))
+        return true;
+    out->kind = REWIND_TIME;
+    if (text[0] == '-')
+        return parse_back(text + 1, now_ms, &out->value);
+    return period_parse(text, strlen(text), &out->value) && out->value >= 0;
+}
+
+/* ---- planning ---- */
+
+static const struct ledger_row *row_of(const struct ledger_row *rows, size_t n, int32_t id) {
+    for (size_t i = 0; i < n; i++) {
+        if (rows[i].partition == id)
+            return &rows[i];
+    }
+    return NULL;
+}
+
+static int64_t highest(int64_t a, int64_t b) {
+    return a > b ? a : b;
+}
+
+/* Where a claim would start the partition (ledger.h). A group without any row gets its rows by its first
+ * start, at what Kafka says then; a partition that came later begins at the log's start. */
+static int64_t start_now(const struct rewind_part *p, bool group_known) {
+    if (p->settled_to < 0)
+        return !group_known && p->committed > p->low ? p->committed : p->low;
+    int64_t lower = p->committed >= 0 && p->committed < p->settled_to ? p->committed : p->settled_to;
+    return highest(lower, p->low);
+}
+
+static void plan_part(struct rewind_part *p, const struct ledger_row *row, bool group_known) {
+    p->settled_to = row ? row->next_offset : -1;
+    p->from = start_now(p, group_known);
+    p->again = p->to < p->from ? p->from - p->to : 0;
+    int64_t unsettled = highest(p->from, p->settled_to);
+    p->skipped = p->to > unsettled ? p->to - unsettled : 0;
+    /* a ledger that isn't there yet begins where the group's offsets say */
+    p->moves_ledger = group_known && p->to > (row ? row->next_offset : p->low);
+    p->skip = (struct ledger_skip){.partition = p->id,
+                                   .from = row ? row->next_offset : p->low,
+                                   .to = p->to,
+                                   .has_row = row != NULL,
+                                   .owner = row ? row->owner : 0,
+                                   .batch_no = row ? row->batch_no : 0};
+}
+
+static enum rewind_refusal refuse(enum rewind_refusal refusal, struct error *err, const char *text) {
+    error_set(err, ERROR_KAFKA, ERROR_STOP, ERROR_NOT_DONE, 0, "%s", text);
+    return refusal;
+}
+
+static enum rewind_refusal check_part(const struct rewind_part *p, const struct rewind_target *target,
+                                      struct error *err) {
+    char why[256];
+    if (p->settled_to > p->high) {
+        snprintf(
+            why, sizeof why,
+            "partition %d: the ledger has settled up to %lld, and the log ends at %lld: it was made anew, "
+            "or this is another cluster",
+            p->id, (long long)p->settled_to, (long long)p->high);
+        return refuse(REWIND_OTHER_LOG, err, why);
+    }
+    if (target->kind == REWIND_OFFSET && (p->to < p->low || p->to > p->high)) {
+        snprintf(why, sizeof why, "partition %d has no offset %lld: its log goes from %lld to %lld", p->id,
+                 (long long)p->to, (long long)p->low, (long long)p->high);
+        return refuse(REWIND_OUT_OF_RANGE, err, why);
+    }
+    return REWIND_PLANNED;
+}
+
+/* The partitions meant, with their targets. */
+static enum rewind_refusal choose(rd_kafka_t *rk, const struct config *cfg,
+                                  const struct rewind_target *target, const int32_t *ids, size_t n,
+                                  struct rewind *r, struct error *err) {
+    const struct group *g = &r->group;
+    int64_t *at = mem_zero(g->partition_count, sizeof *at);
+    bool ok = target->kind != REWIND_TIME || group_offsets_at(rk, cfg, g, target->value, at, err);
+    r->parts = mem_zero(g->partition_count, sizeof *r->parts);
+    for (size_t i = 0; ok && i < g->partition_count; i++) {
+        const struct group_partition *p = &g->partitions[i];
+        bool meant = n == 0;
+        for (size_t k = 0; k < n; k++)
+            meant = meant || ids[k] == p->id;
+        if (!meant)
+            continue;
+        r->parts[r->count++] =
+            (struct rewind_part){.id = p->id,
+                                 .low = p->low,
+                                 .high = p->high,
+                                 .committed = p->committed,
+                                 .to = target->kind == REWIND_EARLIEST ? p->low
+                                       : target->kind == REWIND_LATEST ? p->high
+                                       : target->kind == REWIND_TIME   ? highest(at[i], p->low)
+                                                                       : target->value};
+    }
+    free(at);
+    return ok ? REWIND_PLANNED : REWIND_FAILED;
+}
+
+static enum rewind_refusal all_there(struct rewind *r, const struct config *cfg, const int32_t *ids, size_t n,
+                                     struct error *err) {
+    char why[320];
+    for (size_t i = 0; i < n; i++) {
+        if (group_partition(&r->group, ids[i]))
+            continue;
+        snprintf(why, sizeof why, "%s has no partition %d", cfg->kafka.usage_topic, ids[i]);
+        return refuse(REWIND_NO_PARTITION, err, why);
+    }
+    return REWIND_PLANNED;
+}
+
+enum rewind_refusal rewind_plan(rd_kafka_t *rk, struct db *db, const struct config *cfg,
+                                const struct rewind_target *target, const int32_t *ids, size_t n,
+                                struct rewind *r, struct error *err) {
+    struct ledger_row *rows = NULL;
+    size_t row_count = 0;
+    *r = (struct rewind){0};
+    if (!group_read(rk, cfg, &r->group, err) || !ledger_rows_read(db, cfg, &rows, &row_count, err))
+        return REWIND_FAILED;
+    enum rewind_refusal refusal = all_there(r, cfg, ids, n, err);
+    if (refusal == REWIND_PLANNED)
+        refusal = choose(rk, cfg, target, ids, n, r, err);
+    for (size_t i = 0; refusal == REWIND_PLANNED && i < r->count; i++) {
+        struct rewind_part *p = &r->parts[i];
+        plan_part(p, row_of(rows, row_count, p->id), row_count > 0);
+        refusal = check_part(p, target, err);
+        r->again += p->again;
+        r->skipped += p->skipped;
+    }
+    free(rows);
+    return refusal;
+}
+
+void rewind_free(struct rewind *r) {
+    group_free(&r->group);
+    free(r->parts);
+    *r = (struct rewind){0};
+}
+
+/* ---- doing it ---- */
+
+bool rewind_apply(rd_kafka_t *rk, struct db *db, const struct config *cfg, const struct rewind *r,
+                  bool *moved, struct error *err) {
+    int32_t *ids = mem_alloc(r->count * sizeof *ids);
+    int64_t *offsets = mem_alloc(r->count * sizeof *offsets);
+    struct ledger_skip *skips = mem_alloc(r->count * sizeof *skips);
+    size_t n = 0, skip_count = 0;
+    for (size_t i = 0; i < r->count; i++) {
+        const struct rewind_part *p = &r->parts[i];
+        if (p->committed != p->to) {
+            ids[n] = p->id;
+            offsets[n++] = p->to;
+        }
+        if (p->moves_ledger)
+            skips[skip_count++] = p->skip;
+    }
+    *moved = group_commit(rk, cfg, ids, offsets, n, err);
+    if (*moved)
+        fault_at("rewind.moved");
+    bool ok = *moved && ledger_rows_skip(db, cfg, skips, skip_count, err);
+    free(ids);
+    free(offsets);
+    free(skips);
+    return ok;
+}
