@@ -38,7 +38,12 @@ struct pauses {
     pthread_t thread;
 };
 
-static void look(struct pauses *p) {
+static int64_t at_most(int64_t value, int64_t bound) {
+    return value < bound ? value : bound;
+}
+
+/* Returns when to look again. */
+static int64_t look(struct pauses *p) {
     struct error err = {0};
     struct ledger_row *rows = NULL;
     size_t n = 0;
@@ -48,7 +53,7 @@ static void look(struct pauses *p) {
             LOG(err.action == ERROR_STOP ? LOG_ERROR : LOG_WARN, "pauses_waiting", LOG_E(&err));
             p->next_report_ms = began + p->cfg.retry.report_interval_ms;
         }
-        return;
+        return clock_monotonic_ms() + at_most(p->cfg.retry.interval_ms, LOOK_EVERY_MS);
     }
     p->next_report_ms = 0;
     struct paused *set = mem_zero(n, sizeof *set);
@@ -61,6 +66,7 @@ static void look(struct pauses *p) {
     p->count = n;
     pthread_mutex_unlock(&p->lock);
     atomic_store(&p->looked_ms, began);
+    return began + LOOK_EVERY_MS;
 }
 
 static void *pauses_main(void *arg) {
@@ -70,8 +76,7 @@ static void *pauses_main(void *arg) {
     pthread_mutex_lock(&p->lock);
     while (!p->quit) {
         pthread_mutex_unlock(&p->lock);
-        look(p);
-        struct timespec until = clock_timespec(clock_monotonic_ms() + LOOK_EVERY_MS);
+        struct timespec until = clock_timespec(look(p));
         pthread_mutex_lock(&p->lock);
         while (!p->quit && pthread_cond_timedwait(&p->changed, &p->lock, &until) == 0)
             ;
@@ -89,10 +94,6 @@ static void pauses_free(struct pauses *p) {
     pthread_cond_destroy(&p->changed);
     pthread_mutex_destroy(&p->lock);
     free(p);
-}
-
-static int64_t at_most(int64_t value, int64_t bound) {
-    return value < bound ? value : bound;
 }
 
 struct pauses *pauses_start(const struct config *cfg, struct error *err) {
