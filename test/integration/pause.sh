@@ -54,7 +54,11 @@ fails 2 'has no partition of' pause -c "$work/config.yaml"
 fails 2 'has no partition of' resume -c "$work/config.yaml" --partition 1
 
 # A group's first start makes the rows; nothing is there to be read.
-"$tallyd" run -c "$work/config.yaml" --until-drained >"$work/founding.log" 2>&1 || die "founding: exit code $?"
+launch founding "$tallyd" run -c "$work/config.yaml"
+founding=$launched
+await 'it reads' 20 opened "$work/founding.log"
+kill -s TERM "$founding"
+ended 'the first start' "$founding" 0
 fails 2 'has no partition 7' pause -c "$work/config.yaml" --partition 1,7
 assert_eq 'paused by a command that failed' 0 "$(sql 'SELECT SUM(paused) FROM consumer_ledger')"
 fails 2 "must be partitions' numbers" pause -c "$work/config.yaml" --partition 1,
@@ -81,12 +85,12 @@ assert_eq 'read of what is paused' '0 0' "$(next 1) $(next 2)"
 # ---- while it runs: one resumed, another paused in mid-work, the member keeps all four ----
 launch one "$tallyd" run -c "$work/config.yaml"
 one=$launched
-await 'it says what is paused' 20 said one partition_paused 2 1
-does resume -c "$work/config.yaml" --partition 1
+await 'it says what is paused' 20 said one partition_paused 1 1
+does resume -c "$work/config.yaml" --partition 2
 grep -q 'paused *read' "$work/out" || die "resume says $(cat "$work/out")"
-await 'the resumed one is settled' 20 settled_up 1
-said one partition_resumed 1 1 || die 'no word of resuming'
-assert_eq 'read of what is paused' 0 "$(next 2)"
+await 'the resumed one is settled' 20 settled_up 2
+said one partition_resumed 2 1 || die 'no word of resuming'
+assert_eq 'read of what is paused' 0 "$(next 1)"
 simulate_on second --families 200 --count 9000 --rate 3000 --seed "$((seed + 1))"
 events=$launched
 moved() {
@@ -97,7 +101,7 @@ await 'the third goes on' 20 moved
 does pause -c "$work/config.yaml" --partition 3
 await 'it is paused' 20 said one partition_paused 3 1
 ended 'simulate' "$events" 0
-await 'the others are settled' 30 settled_up 0 1
+await 'the others are settled' 30 settled_up 0 2
 stood=$(next 3)
 [ "$stood" -lt "$(ends 3)" ] || die 'the third was done before it was paused'
 assert_eq 'partitions given back' 0 "$(jq -rs '[.[] | select(.event == "partitions_revoked")] | length' "$work/one.log")"
@@ -115,8 +119,16 @@ both_read() {
 }
 await 'a second member reads' 30 both_read
 simulate third --families 200 --count 3000 --rate 0 --seed "$((seed + 2))"
-await 'the others are settled' 30 settled_up 0 1
-assert_eq 'where the paused ones stand' "0 $stood" "$(next 2) $(next 3)"
+await 'the others are settled' 30 settled_up 0 2
+assert_eq 'where the paused ones stand' "0 $stood" "$(next 1) $(next 3)"
+# Each has one of them: that of the second member goes on meanwhile, and comes back to the first.
+moved=$(jq -r 'select(.event == "partition_paused") | .partition' "$work/three.log" | tail -n 1)
+case $moved in
+1) kept=3 ;;
+3) kept=1 ;;
+*) die "the second member has paused $moved" ;;
+esac
+stood=$(next "$kept")
 
 # ---- Redis away: everything waits, and goes on without what is paused ----
 redis CONFIG SET maxmemory 1 >/dev/null
@@ -130,24 +142,35 @@ paused_meanwhile() {
     said two partition_paused 0 1 || said three partition_paused 0 1
 }
 await 'one more is paused meanwhile' 20 paused_meanwhile
-does resume -c "$work/config.yaml" --partition 2
-resumed_meanwhile() {
-    said two partition_resumed 2 1 || said three partition_resumed 2 1
-}
-await 'one is resumed meanwhile' 20 resumed_meanwhile
+does resume -c "$work/config.yaml" --partition "$moved"
+await 'one is resumed meanwhile' 20 said three partition_resumed "$moved" 1
+simulate sixth --families 200 --count 500 --rate 0 --seed "$((seed + 5))" # what was in hand already is settled
 redis CONFIG SET maxmemory 0 >/dev/null
-await 'what is read is settled' 40 settled_up 1 2
-assert_eq 'where the third stands' "$stood" "$(next 3)"
+await 'what is read is settled' 40 settled_up 2 "$moved"
+assert_eq 'where the other stands' "$stood" "$(next "$kept")"
 [ "$(next 0)" -lt "$(ends 0)" ] || die 'what was paused while Redis was away was read'
+
+# ---- one of the two leaves: what it had comes to the other, paused as it was ----
+openings() {
+    jq -r "select(.event == \"partition_opened\" and .partition == $1) | .partition" "$work/two.log" | wc -l
+}
+before=$(openings "$moved")
+kill -s TERM "$three"
+ended 'the second member' "$three" 0
+came_back() {
+    [ "$(openings "$moved")" -gt "$before" ]
+}
+await 'the other has it' 20 came_back
+simulate fifth --families 200 --count 500 --rate 0 --seed "$((seed + 4))"
+await 'what is read is settled' 30 settled_up 2 "$moved"
+assert_eq 'where the other stands' "$stood" "$(next "$kept")"
 
 # ---- resumed, all: exact ----
 does resume -c "$work/config.yaml"
 assert_eq 'rows still paused' 0 "$(sql 'SELECT COUNT(*) FROM consumer_ledger WHERE paused <> 0 OR paused_since IS NOT NULL')"
 catch_up
-for label in two three; do
-    eval "kill -s TERM \"\$$label\""
-    eval "ended $label \"\$$label\" 0"
-done
-settled_all first second third fourth
+kill -s TERM "$two"
+ended 'the daemon' "$two" 0
+settled_all first second third fourth fifth sixth
 committed_below_ledger
 echo "ok pause: $(ledger_end) records; paused before the start, in mid-work, through a kill, beside a second member and without Redis"
