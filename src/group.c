@@ -8,6 +8,7 @@
 #include "kafka.h"
 
 #define ANSWER_MS 5000
+#define RETRY_MS 100
 
 static bool failed(rd_kafka_resp_err_t code, const char *what, const char *detail, struct error *err) {
     return code == RD_KAFKA_RESP_ERR_NO_ERROR ? false : !kafka_error(code, what, detail, err);
@@ -133,7 +134,7 @@ static bool take_group(const struct config *cfg, struct group *g,
     return true;
 }
 
-static bool ask_group(rd_kafka_t *rk, const struct config *cfg, struct group *g, struct error *err) {
+static bool ask_group_once(rd_kafka_t *rk, const struct config *cfg, struct group *g, struct error *err) {
     const char *ids[] = {cfg->kafka.group_id};
     rd_kafka_queue_t *queue = rd_kafka_queue_new(rk);
     rd_kafka_AdminOptions_t *options = options_new(rk, RD_KAFKA_ADMIN_OP_DESCRIBECONSUMERGROUPS);
@@ -153,9 +154,23 @@ static bool ask_group(rd_kafka_t *rk, const struct config *cfg, struct group *g,
     return ok;
 }
 
+/* The client asks once only, and a broker that has just started, or has never had a group, isn't ready yet.
+ */
+static bool ask_group(rd_kafka_t *rk, const struct config *cfg, struct group *g, struct error *err) {
+    int64_t until = clock_monotonic_ms() + ANSWER_MS;
+    while (!ask_group_once(rk, cfg, g, err)) {
+        if (err->action != ERROR_RETRY || clock_monotonic_ms() > until)
+            return false;
+        error_clear(err);
+        clock_sleep_ms(RETRY_MS);
+    }
+    return true;
+}
+
 bool group_read(rd_kafka_t *rk, const struct config *cfg, struct group *g, struct error *err) {
     *g = (struct group){0};
-    if (ask_log(rk, cfg, g, err) && ask_committed(rk, cfg, g, err) && ask_group(rk, cfg, g, err))
+    /* the group first: whoever may not ask for it is told so, and waits in vain for its offsets */
+    if (ask_log(rk, cfg, g, err) && ask_group(rk, cfg, g, err) && ask_committed(rk, cfg, g, err))
         return true;
     group_free(g);
     return false;

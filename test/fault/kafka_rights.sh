@@ -81,3 +81,12 @@ refused_and_granted 'to be in the group' read group "$group" '"error_area":"kafk
 assert_eq 'alerts that were given up' 0 "$(sql "SELECT COUNT(*) FROM usage_event_outbox WHERE status = 'FAILED'")"
 daemon_ends
 sampling_ends
+
+# ---- the commands that look at the group and move it need no more --------------------------------------------------------------
+
+"$tallyd" lag -c "$work/config.yaml" >"$work/lag.out" 2>"$work/lag.err" || die "lag: exit code $?: $(cat "$work/lag.err")"
+"$tallyd" rewind -c "$work/config.yaml" --to 0 --partition 0 --dry-run >"$work/rewind.out" 2>"$work/rewind.err" ||
+    die "rewind --dry-run: exit code $?: $(cat "$work/rewind.err")"
+"$tallyd" rewind -c "$work/config.yaml" --to 0 --partition 0 >"$work/rewind.out" 2>"$work/rewind.err" ||
+    die "rewind: exit code $?: $(cat "$work/rewind.err")"
+told 'authorization, of the commands' 'lag and rewind need no right that the daemon has not'

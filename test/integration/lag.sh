@@ -8,10 +8,10 @@ set -eu
 begin lag 3
 seed=${TALLYD_TEST_SEED:-71}
 
-# lags [CONFIGURATION]: it succeeds; its answer lies in $work/lag.json, the table in $work/out.
+# lags: it succeeds; its answer lies in $work/lag.json, the table in $work/out.
 lags() {
-    "$tallyd" lag -c "${1:-$work/config.yaml}" --json >"$work/lag.json" 2>"$work/case.err" || die "lag: exit code $?: $(cat "$work/case.err")"
-    "$tallyd" lag -c "${1:-$work/config.yaml}" >"$work/out" || die "lag: exit code $?"
+    "$tallyd" lag -c "$work/config.yaml" --json >"$work/lag.json" 2>"$work/case.err" || die "lag: exit code $?: $(cat "$work/case.err")"
+    "$tallyd" lag -c "$work/config.yaml" >"$work/out" || die "lag: exit code $?"
 }
 
 # fails CODE TEXT ARGUMENT...

@@ -12,6 +12,8 @@ export session_timeout_ms message_timeout_ms lease_ms
 begin rewind 3
 seed=${TALLYD_TEST_SEED:-61}
 config=$work/config.yaml
+# For as long somebody frozen may stand in the way.
+sed -i 's/^mysql:/mysql:\n  session_wait_timeout_ms: 4000/' "$config"
 first_day=2026-11-10T12:00:00+09:00 second_day=2026-11-11T12:00:00+09:00
 
 # fails CODE TEXT ARGUMENT...: rewind ends with CODE and one line that has TEXT.
@@ -124,7 +126,9 @@ assert_eq 'changed by a dry run' "$(ends) false true" "$(offsets) $(said '"\(.ap
 rewinds --to earliest --dry-run --limit 100
 assert_eq 'with a limit' '100 true' "$(said '"\(.runAgain.records) \(.cut)"')"
 "$tallyd" rewind -c "$config" --to earliest --dry-run >"$work/out"
-grep -q 'known, settled' "$work/out" && grep -q '^nothing is changed' "$work/out" || die "the table says $(cat "$work/out")"
+for line in 'known, settled' 'new: to be decided' '^nothing is changed$'; do
+    grep -q "$line" "$work/out" || die "the table says $(cat "$work/out")"
+done
 
 # ---- in use ----
 launch running "$tallyd" run -c "$config"
@@ -171,7 +175,7 @@ sql <"$work/before.sql"
 "$ktool" topic-delete "$notification_topic"
 notification_topic=$group.told
 "$ktool" topic-create "$notification_topic" "$partitions" retention.ms=-1
-configure "$config"
+sed -i "s/notification: .*/notification: '$notification_topic'/" "$config"
 rewinds --to earliest --dry-run
 assert_eq 'run again, all of it new' "0 0 6000" "$(said '"\(.runAgain.settled) \(.runAgain.blocked) \(.runAgain.records)"')"
 rewinds --to earliest
