@@ -179,9 +179,9 @@ static json_t *text(const char *s) {
 }
 
 static json_t *counts_json(const struct ledger_row *r) {
-    json_t *o = json_object();
     if (!r)
         return json_null();
+    json_t *o = json_object();
     json_object_set_new(o, "firstOffset", json_integer(r->first_offset));
     json_object_set_new(o, "nextOffset", json_integer(r->next_offset));
     json_object_set_new(o, "batchNo", json_integer(r->batch_no));

@@ -69,7 +69,6 @@ static void print_plan(const struct rewind *r) {
 }
 
 static void print_found(const char *heading, const struct rewind_found *f) {
-    struct table *t = table_new("records>", heading, NULL);
     const struct {
         int64_t n;
         const char *what;
@@ -80,6 +79,7 @@ static void print_found(const char *heading, const struct rewind_found *f) {
                  {f->ignored, "of another type: ignored"}};
     if (f->records == 0)
         return;
+    struct table *t = table_new("records>", heading, NULL);
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
         if (lines[i].n == 0 && i >= ALWAYS_SHOWN)
             continue;

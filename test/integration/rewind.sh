@@ -72,7 +72,7 @@ state() {
 }
 
 told() {
-    records "$notification_topic" '%p %o %s\n'
+    records "$notification_topic" '%p %o %s\n' | LC_ALL=C sort
 }
 
 audit_clean() {
