@@ -31,6 +31,8 @@ int cli_migrate(int argc, char **argv);
 int cli_check(int argc, char **argv);
 int cli_warm(int argc, char **argv);
 int cli_audit(int argc, char **argv);
+int cli_explain(int argc, char **argv);
+int cli_show(int argc, char **argv);
 int cli_simulate(int argc, char **argv);
 
 /* `tallyd COMMAND: what: why (what to do)` on standard error; `hint` may be NULL. */
