@@ -89,7 +89,8 @@ struct explain_delivery {
     int32_t month;
     enum explain_fate fate;
     const char *refused_as; /* EXPLAIN_REFUSED: the code; borrowed from the rejection */
-    int64_t before;         /* EXPLAIN_NOT_REACHED: records to be read before it */
+    int64_t before;         /* EXPLAIN_NOT_REACHED: records to be read before it; -1: not known */
+    int64_t ledger_next;    /* how far its partition is settled; -1: the ledger has no row of it */
 };
 
 /* A record of the DLT with that id. */
@@ -118,11 +119,11 @@ struct explain_notice {
 /* How far a topic was searched. */
 struct explain_searched {
     const char *topic;
-    bool done;        /* asked for, and it answered */
-    int64_t records;  /* looked at */
-    bool whole;       /* all that the topic keeps */
-    int64_t since_ms; /* else from here on every record; -1: not known */
-    bool timed_out;
+    bool done;         /* asked for, and it answered */
+    int64_t records;   /* looked at */
+    bool whole;        /* all that the topic keeps */
+    bool to_end;       /* up to where it ended; false: its time was up, or the number of records reached */
+    int64_t since_ms;  /* else from here on every record; -1: not known */
     int32_t partition; /* the only one searched; -1: all */
 };
 

@@ -81,12 +81,10 @@ static void figure_row(struct table *t, const char *name, bool then_known, int64
 
 static void print_figures(const struct explanation *x) {
     const struct family_month *m = &x->month;
-    if (!x->has_month)
+    if (!x->has_month || (!x->has_row && m->total_of == 0))
         return;
     struct figures f = figures_of(x);
-    const struct family_member *member = NULL;
-    for (size_t i = 0; i < m->member_count; i++)
-        member = &m->members[i];
+    const struct family_member *member = m->member_count ? &m->members[0] : NULL; /* of one customer */
     int64_t limit = member ? member->rules.monthly_limit : -1;
     struct table *t = table_new("figures", "when decided>", "now>", NULL);
     figure_row(t, "family's total", f.has_total, f.total, m->total_of != 0, m->total);
@@ -248,7 +246,7 @@ static void print_redis(const struct explanation *x) {
     struct buf status = {0};
     if (!x->cache_asked)
         return;
-    if (x->has_month && x->month.cache != FAMILY_CACHE_UNASKED)
+    if (x->has_month && x->month.cache != FAMILY_CACHE_UNASKED && x->month.total_of)
         print_cache(&x->month);
     if (x->dedup_read)
         decision_status_name(&status, &x->dedup);
@@ -275,13 +273,16 @@ static void searched_row(struct table *t, const struct explain_searched *s) {
         table_text(t, "all that it keeps");
     else
         print_time(t, s->since_ms);
-    table_text(t, s->timed_out ? "stopped after 10 s (--scan all takes its time)"
-                  : s->whole   ? ""
-                               : "--scan all looks at all");
+    if (!s->to_end)
+        table_text(t, "not to its end: that's as far as --scan and its 10 s go");
+    else if (s->partition >= 0)
+        table_text(t, "from when the outbox's row was made");
+    else
+        table_text(t, s->whole ? NULL : "--scan all looks at all, --since TIME further back");
 }
 
 static void print_searched(const struct explanation *x) {
-    struct table *t = table_new("searched", "records>", "from", "", NULL);
+    struct table *t = table_new("searched", "records>", "from", "how", NULL);
     searched_row(t, &x->usage);
     searched_row(t, &x->dlt);
     searched_row(t, &x->notifications);
@@ -416,7 +417,7 @@ static json_t *searched_json(const struct explain_searched *s) {
     json_object_set_new(o, "records", json_integer(s->records));
     json_object_set_new(o, "whole", json_boolean(s->whole));
     json_object_set_new(o, "since", print_time_json(s->since_ms));
-    json_object_set_new(o, "timedOut", json_boolean(s->timed_out));
+    json_object_set_new(o, "toEnd", json_boolean(s->to_end));
     return o;
 }
 

@@ -76,6 +76,7 @@ static enum explain_fate fate_passed(const struct explanation *x, struct explain
 static void judge_delivery(const struct explanation *x, struct explain_delivery *d) {
     const struct explain_ledger *l = ledger_of(x, d->partition);
     const struct explain_rejection *r = rejection_of(x, d);
+    d->ledger_next = l ? l->next : -1;
     if (x->has_row && x->row.partition == d->partition && x->row.offset == d->offset &&
         d->match == EXPLAIN_SAME) {
         d->fate = EXPLAIN_DECIDED;

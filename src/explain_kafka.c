@@ -144,7 +144,9 @@ static void take_usage_elsewhere(void *ctx, const rd_kafka_message_t *msg) {
     struct search *s = ctx;
     bool near = s->x->has_row && msg->partition == s->x->row.partition && msg->offset >= s->near_from &&
                 msg->offset < s->near_to;
-    if (!near)
+    if (near)
+        s->x->usage.records--; /* counted there */
+    else
         take_usage(ctx, msg);
 }
 
@@ -162,7 +164,7 @@ static void note(struct explain_searched *searched, const struct topic_scan *sca
     searched->records += scan->records;
     searched->whole = topic_scan_is_whole(scan);
     searched->since_ms = topic_scan_since_ms(scan);
-    searched->timed_out = scan->timed_out;
+    searched->to_end = !scan->timed_out;
 }
 
 static bool search_topic(struct search *s, const char *topic, struct explain_searched *searched,
@@ -302,19 +304,20 @@ static bool search_notices(struct search *s, struct error *err) {
     struct explanation *x = s->x;
     const struct family_letter *l = &x->letter[0];
     struct topic_scan scan;
-    int64_t records = s->options->records < 0 ? INT32_MAX : s->options->records;
+    int64_t most = s->options->records < 0 ? INT32_MAX : s->options->records;
     bool ok = topic_scan_open(s->reader, s->cfg->kafka.notification_topic, &scan, err) &&
               topic_scan_since(s->reader, &scan, l->created_ms - CLOCKS_MS, err);
-    if (ok && scan.count) {
-        int32_t own = partition_of(l->family, scan.count);
-        const struct topic_span *p = topic_scan_span(&scan, own);
-        int64_t from = p ? p->from : 0;
-        topic_scan_only(&scan, own, from, from + records);
+    const struct topic_span *p = ok ? topic_scan_span(&scan, partition_of(l->family, scan.count)) : NULL;
+    if (p) {
+        topic_scan_only(&scan, p->partition, p->from, p->from + most);
         ok = topic_scan_read(s->reader, &scan, s->options->patient ? 0 : WITHIN_MS, take_notice, s, err);
-        x->notifications.partition = own;
+        x->notifications = (struct explain_searched){.topic = x->notifications.topic,
+                                                     .done = ok,
+                                                     .records = scan.records,
+                                                     .to_end = p->next >= p->high,
+                                                     .since_ms = l->created_ms - CLOCKS_MS,
+                                                     .partition = p->partition};
     }
-    if (ok)
-        note(&x->notifications, &scan);
     topic_scan_free(&scan);
     return ok;
 }

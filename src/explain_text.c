@@ -80,8 +80,8 @@ static void add_rejected(struct buf *out, const struct explanation *x) {
     if (x->rejection_count) {
         const struct explain_rejection *r = &x->rejections[x->rejection_count - 1];
         buf_str(out, "Rejected, and in the DLT, as ");
-        add_ascii(out, r->code);
-        buf_str(out, ": ");
+        add_ascii(out, *r->code ? r->code : "(its headers have no code)");
+        buf_str(out, *r->message ? ": " : "");
         add_ascii(out, r->message);
     } else if (d) {
         buf_printf(

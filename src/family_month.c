@@ -142,7 +142,7 @@ void family_rules_text(struct buf *out, const struct policy_rules *r) {
     if (*r->time_block)
         buf_printf(out, "not %s, ", r->time_block);
     for (size_t i = 0; i < r->app_count; i++)
-        buf_printf(out, "%s%s%s", i ? " " : "no app of: ", r->apps[i], i + 1 == r->app_count ? ", " : "");
+        buf_printf(out, "%s'%s'%s", i ? " " : "no app of ", r->apps[i], i + 1 == r->app_count ? ", " : "");
     if (out->len == before) {
         buf_str(out, "none");
         return;

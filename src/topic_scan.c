@@ -70,9 +70,13 @@ void topic_scan_newest(struct topic_scan *s, int64_t records) {
         else
             hi = mid - 1;
     }
+    int64_t rest = records - total_of(s, lo); /* less than one more for each that has more */
     for (size_t i = 0; i < s->count; i++) {
         struct topic_span *p = &s->spans[i];
-        set_span(p, p->high - p->low > lo ? p->high - lo : p->low, p->high);
+        int64_t len = p->high - p->low;
+        int64_t most = lo + (len > lo && rest > 0);
+        rest -= most > lo;
+        set_span(p, len > most ? p->high - most : p->low, p->high);
     }
 }
 
