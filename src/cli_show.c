@@ -70,8 +70,13 @@ static bool read_months(struct show *s, int64_t customer, int32_t month, struct 
 /* ---- for people ---- */
 
 /* Tenths of a percent, cut; 2^53 * 1000 is within 64 bits. */
+static int64_t tenths_left(const struct family_month *m) {
+    int64_t left = m->total - m->used;
+    return m->total && left > 0 ? left * 1000 / m->total : 0;
+}
+
 static void percent_left(char *out, size_t size, const struct family_month *m) {
-    int64_t left = m->total - m->used, tenths = m->total && left > 0 ? left * 1000 / m->total : 0;
+    int64_t tenths = tenths_left(m);
     snprintf(out, size, "%lld.%lld %%", (long long)(tenths / 10), (long long)(tenths % 10));
 }
 
@@ -197,12 +202,7 @@ static void set_quota_json(json_t *o, const struct config *cfg, const struct fam
     json_object_set_new(o, "total", print_i64_json(m->total_of != 0, m->total));
     json_object_set_new(o, "used", json_integer(m->used));
     json_object_set_new(o, "remaining", print_i64_json(m->total_of != 0, m->total - m->used));
-    json_object_set_new(o, "percentLeft",
-                        m->total_of == 0
-                            ? json_null()
-                            : json_real(m->total && m->total > m->used
-                                            ? (double)((m->total - m->used) * 1000 / m->total) / 10
-                                            : 0.0));
+    json_object_set_new(o, "percentLeft", m->total_of ? json_real((double)tenths_left(m) / 10) : json_null());
     json_object_set_new(o, "state", m->total_of ? json_string(state) : json_null());
     print_month(month, m->total_of);
     json_object_set_new(o, "carriedOverFrom", m->total_of && !m->has_row ? json_string(month) : json_null());

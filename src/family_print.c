@@ -23,7 +23,9 @@ json_t *print_time_json(int64_t ms) {
 }
 
 json_t *print_text_json(const char *text) {
-    json_t *whole = text ? json_string(text) : json_null();
+    if (!text)
+        return json_null();
+    json_t *whole = json_string(text);
     if (whole)
         return whole;
     struct buf shown = {0};
