@@ -190,6 +190,16 @@ size_t explain_count(const struct explanation *x, enum explain_fate fate);
 /* Pure: the customer whose event it is, 0 when nothing says; the family in *family. */
 int64_t explain_customer(const struct explanation *x, int64_t *family, int32_t *month);
 
+/* What the decision was made on, as far as anything holds it still. */
+struct explain_figures {
+    const char *from; /* NULL: nothing does */
+    bool has_total;
+    int64_t total, left, used, limit; /* limit -1: none */
+    bool after;                       /* they count the event */
+};
+/* Pure. */
+struct explain_figures explain_figures(const struct explanation *x);
+
 /* explain_kafka.c, explain_mysql.c and explain_redis.c; used by explain_run. */
 void explain_kafka(const struct config *cfg, const struct explain_options *options, struct explanation *x);
 bool explain_mysql(const struct config *cfg, struct db *db, struct explanation *x, struct error *err)

@@ -93,7 +93,7 @@ static const struct page pages[] = {
      "the search. Verdicts: settled, settled_with_warning, blocked, pruned (its month's rows are gone),\n"
      "rejected, waiting, ignored, unaccounted, never_seen, undetermined (Kafka didn't answer). Writes\n"
      "nothing; needs the right to read the notification topic and the DLT.\n",
-     "  0  answered, also where the answer is `never seen`\n  1  something unforeseen\n  2  wrong usage\n" CODE_CONFIG
+     "  0  done, also where the answer is that it was never seen\n  1  something unforeseen\n  2  wrong usage\n" CODE_CONFIG
      "  4  Kafka; the rest is answered\n  5  Redis; the rest is answered\n" CODE_MYSQL CODE_SCHEMA,
      "tallyd explain -c tallyd.yaml --since 24h a1b2c3d4-e5f6-4890-abcd-ef1234567890"},
     {"show", "show -c FILE [--month M] family|customer N", "show a month's figures of a family or a customer",

@@ -155,6 +155,29 @@ int64_t explain_customer(const struct explanation *x, int64_t *family, int32_t *
     return 0;
 }
 
+/* ---- figures ---- */
+
+struct explain_figures explain_figures(const struct explanation *x) {
+    struct explain_figures f = {.limit = -1};
+    if (x->has_row && x->row.blocked) {
+        f = (struct explain_figures){.from = "stored with its row",
+                                     .left = x->row.remaining,
+                                     .used = x->row.monthly_used,
+                                     .limit = x->row.monthly_limit};
+    } else if (x->has_row && x->dedup_read) {
+        f = (struct explain_figures){.from = x->dedup_current
+                                                 ? "as Redis cached them"
+                                                 : "as Redis cached them, under an earlier warming",
+                                     .has_total = true,
+                                     .total = x->dedup.total_bytes,
+                                     .left = x->dedup.remaining_bytes,
+                                     .used = x->dedup.monthly_used_bytes,
+                                     .limit = x->dedup.monthly_limit_bytes,
+                                     .after = true};
+    }
+    return f;
+}
+
 /* ---- all of it ---- */
 
 bool explain_run(const struct config *cfg, const char *id, const struct explain_options *options,
