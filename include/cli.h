@@ -32,6 +32,8 @@ int cli_migrate(int argc, char **argv);
 int cli_check(int argc, char **argv);
 int cli_warm(int argc, char **argv);
 int cli_audit(int argc, char **argv);
+int cli_explain(int argc, char **argv);
+int cli_show(int argc, char **argv);
 int cli_simulate(int argc, char **argv);
 int cli_lag(int argc, char **argv);
 int cli_rewind(int argc, char **argv);

@@ -123,6 +123,36 @@ static const struct page pages[] = {
     {"resume", "resume -c FILE [--partition N,...] [--json]", "have paused partitions be read again",
      PAUSE_OPTIONS "A running tallyd sees it within a second or two, and goes on where it left off.\n",
      PAUSE_CODES, "tallyd resume -c tallyd.yaml"},
+    {"explain", "explain -c FILE [--scan N | --since TIME] [--json] EVENT_ID", "say all that is known of one event",
+     CONFIG_OPTION
+     "  --scan N           look at the N newest records of each topic, shared out among its partitions;\n"
+     "                     100,000 by default, for 10 s at most; with `all` at all that it keeps\n"
+     "  --since TIME       instead at those from then on: 2026-11-30T12:00, or 90s, 15m, 24h, 7d ago\n"
+     "  --json             one JSON document; `verdict` is the answer\n"
+     "\n"
+     "The answer comes first, in a sentence: settled, blocked, rejected, waiting, never seen. Then where\n"
+     "it was delivered and what became of each, on which figures it was decided, the rules that apply\n"
+     "now, what was told, the outbox, the notification, what Redis holds, and how far was searched.\n"
+     "An event that is settled or blocked is found by its id; only its repeats and rejections depend on\n"
+     "the search. Verdicts: settled, settled_with_warning, blocked, pruned (its month's rows are gone),\n"
+     "rejected, waiting, ignored, unaccounted, never_seen, undetermined (Kafka didn't answer). Writes\n"
+     "nothing; needs the right to read the notification topic and the DLT.\n",
+     "  0  done, also where the answer is that it was never seen\n  1  something unforeseen\n  2  wrong usage\n" CODE_CONFIG
+     "  4  Kafka; the rest is answered\n  5  Redis; the rest is answered\n" CODE_MYSQL CODE_SCHEMA,
+     "tallyd explain -c tallyd.yaml --since 24h a1b2c3d4-e5f6-4890-abcd-ef1234567890"},
+    {"show", "show -c FILE [--month M] family|customer N", "show a month's figures of a family or a customer",
+     CONFIG_OPTION
+     "  --month M          2026-11 or 202611; without it the current month in the configured zone\n"
+     "  --json             one JSON document instead of tables\n"
+     "  family N           a family's quota, members with their rules and blocks, alerts, notifications\n"
+     "  customer N         the same of one customer, for each family that they're in\n"
+     "\n"
+     "Figures are MySQL's, of one moment, beside what Redis holds of them: events that are decided and\n"
+     "not settled yet make them differ. A month without a row yet shows the total that it will take\n"
+     "over from an earlier one. Writes nothing.\n",
+     "  0  done\n  1  something unforeseen\n  2  wrong usage, or MySQL has no such family or customer\n" CODE_CONFIG
+     "  5  Redis; MySQL's figures are shown\n" CODE_MYSQL CODE_SCHEMA,
+     "tallyd show -c tallyd.yaml --month 2026-11 family 100042"},
     {"simulate", "simulate -c FILE [options]", "produce usage events with the shape of a real population",
      NULL, CODES_ALWAYS CODE_CONFIG CODE_KAFKA CODE_MYSQL CODE_SCHEMA,
      "tallyd simulate -c tallyd.yaml --seed-db --count 50000 --rate 2000"},

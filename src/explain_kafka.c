@@ -1,0 +1,368 @@
+/* SPDX-License-Identifier: MIT */
+/* Looks for an event on the three topics. The row of a known one names its record's place, and a repeat
+ * often lies near it; beyond that the newest records are looked through, or what the options say. The
+ * notification lies in its family's partition, from when its row was made on. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "event_fields.h"
+#include "explain.h"
+#include "kafka.h"
+#include "notification.h"
+#include "topic_scan.h"
+
+#define DESTROY_MS 5000
+/* For what wasn't asked for in words: how long a topic is looked through. */
+#define WITHIN_MS 10000
+/* On both sides of the place that the row names. */
+#define NEAR_RECORDS 5000
+/* How far the clocks of the database and of the broker may be apart. */
+#define CLOCKS_MS 300000
+
+struct search {
+    const struct config *cfg;
+    const struct explain_options *options;
+    struct explanation *x;
+    rd_kafka_t *reader;
+    struct event_memory memory;
+    struct event_limits limits;
+    struct buf expected;        /* the notification's bytes, by the outbox */
+    int64_t near_from, near_to; /* of the row's partition: looked through already */
+    bool found_other;           /* another record lies at the row's place */
+};
+
+/* ---- values ---- */
+
+bool explain_id_ok(const char *id) {
+    size_t len = strlen(id);
+    if (len < 1 || len > EVENT_ID_MAX)
+        return false;
+    for (size_t i = 0; i < len; i++) {
+        if (id[i] <= ' ' || id[i] > '~')
+            return false;
+    }
+    return true;
+}
+
+static bool is_quoted(const char *id, const char *value, size_t len) {
+    struct buf quoted = {0};
+    buf_printf(&quoted, "\"%s\"", id);
+    bool is = memmem(value, len, quoted.data, quoted.len) != NULL;
+    buf_free(&quoted);
+    return is;
+}
+
+static bool field_is(const struct field *f, const char *id) {
+    return f->kind == FIELD_TEXT && f->len == strlen(id) && memcmp(f->text, id, f->len) == 0;
+}
+
+enum explain_match explain_match(const char *id, const void *value, size_t len) {
+    struct event_fields fields;
+    /* an id that isn't there as it is may still be there escaped */
+    if (!value || (!memmem(value, len, id, strlen(id)) && !memchr(value, '\\', len)))
+        return EXPLAIN_OTHER;
+    if (event_fields_scan(value, len, &fields))
+        return field_is(&fields.id, id) ? EXPLAIN_SAME : EXPLAIN_OTHER;
+    json_t *root = json_loadb(value, len, 0, NULL);
+    if (!root)
+        return is_quoted(id, value, len) ? EXPLAIN_TEXT : EXPLAIN_OTHER;
+    event_fields_take(root, &fields);
+    bool same = json_is_object(root) && field_is(&fields.id, id);
+    json_decref(root);
+    return same ? EXPLAIN_SAME : EXPLAIN_OTHER;
+}
+
+static int64_t time_of(const rd_kafka_message_t *msg) {
+    rd_kafka_timestamp_type_t type;
+    return rd_kafka_message_timestamp(msg, &type);
+}
+
+static char *text_of(const void *bytes, size_t len) {
+    if (!bytes)
+        return NULL;
+    len = len < 512 ? len : 512;
+    char *text = mem_alloc(len + 1);
+    memcpy(text, bytes, len);
+    text[len] = '\0';
+    return text;
+}
+
+/* Room for one more, unless there are enough. */
+static void *grown(struct explanation *x, void *items, size_t count, size_t size) {
+    if (count < EXPLAIN_KEPT)
+        return mem_realloc(items, (count + 1) * size);
+    x->left_out++;
+    return NULL;
+}
+
+/* Whether it was read as far as its amounts, and these are right. */
+static bool has_figures(enum event_kind kind, enum reject_code code) {
+    return kind == EVENT_USAGE || code == REJECT_EVENT_IN_FUTURE || code == REJECT_EVENT_TOO_OLD;
+}
+
+/* ---- the usage topic ---- */
+
+static void take_delivery(struct search *s, const rd_kafka_message_t *msg, enum explain_match match) {
+    struct explanation *x = s->x;
+    struct usage_event u;
+    struct event_reason why;
+    void *room = grown(x, x->deliveries, x->delivery_count, sizeof *x->deliveries);
+    if (!room)
+        return;
+    x->deliveries = room;
+    struct explain_delivery *d = &x->deliveries[x->delivery_count++];
+    *d = (struct explain_delivery){.partition = msg->partition,
+                                   .offset = msg->offset,
+                                   .record_ms = time_of(msg),
+                                   .key = text_of(msg->key, msg->key_len),
+                                   .match = match};
+    arena_reset(&s->memory.texts);
+    d->kind = event_parse(msg->payload, msg->len, d->record_ms, &s->limits, &s->memory, &u, &why);
+    d->code = why.code;
+    d->has_figures = has_figures(d->kind, d->code);
+    d->family = u.family_id;
+    d->customer = u.customer_id;
+    d->bytes = u.bytes_used;
+    d->month = u.month;
+}
+
+static bool at_row(const struct explanation *x, int32_t partition, int64_t offset) {
+    return x->has_row && x->row.partition == partition && x->row.offset == offset;
+}
+
+static void take_usage(void *ctx, const rd_kafka_message_t *msg) {
+    struct search *s = ctx;
+    enum explain_match match = explain_match(s->x->id, msg->payload, msg->len);
+    if (match == EXPLAIN_OTHER)
+        s->found_other = s->found_other || at_row(s->x, msg->partition, msg->offset);
+    else
+        take_delivery(s, msg, match);
+}
+
+static void take_usage_elsewhere(void *ctx, const rd_kafka_message_t *msg) {
+    struct search *s = ctx;
+    bool near = s->x->has_row && msg->partition == s->x->row.partition && msg->offset >= s->near_from &&
+                msg->offset < s->near_to;
+    if (near)
+        s->x->usage.records--; /* counted there */
+    else
+        take_usage(ctx, msg);
+}
+
+/* What the options want of a topic. */
+static bool choose(struct search *s, struct topic_scan *scan, struct error *err) {
+    if (s->options->since_ms >= 0)
+        return topic_scan_since(s->reader, scan, s->options->since_ms, err);
+    if (s->options->records >= 0)
+        topic_scan_newest(scan, s->options->records);
+    return true;
+}
+
+static void note(struct explain_searched *searched, const struct topic_scan *scan) {
+    searched->done = true;
+    searched->records += scan->records;
+    searched->whole = topic_scan_is_whole(scan);
+    searched->since_ms = topic_scan_since_ms(scan);
+    searched->to_end = !scan->timed_out;
+}
+
+static bool search_topic(struct search *s, const char *topic, struct explain_searched *searched,
+                         topic_scan_take *take, struct error *err) {
+    struct topic_scan scan;
+    bool ok = topic_scan_open(s->reader, topic, &scan, err) && choose(s, &scan, err) &&
+              topic_scan_read(s->reader, &scan, s->options->patient ? 0 : WITHIN_MS, take, s, err);
+    if (ok)
+        note(searched, &scan);
+    topic_scan_free(&scan);
+    return ok;
+}
+
+static enum explain_place place_of(const struct search *s, const struct topic_span *p) {
+    const struct explanation *x = s->x;
+    for (size_t i = 0; i < x->delivery_count; i++) {
+        if (at_row(x, x->deliveries[i].partition, x->deliveries[i].offset))
+            return EXPLAIN_PLACE_KEPT;
+    }
+    if (!p || s->found_other || x->row.offset >= p->high)
+        return EXPLAIN_PLACE_OTHER;
+    /* records may be gone one by one, where the topic is compacted */
+    return EXPLAIN_PLACE_GONE;
+}
+
+/* At the row's place, and on both sides of it. */
+static bool search_near(struct search *s, struct error *err) {
+    struct explanation *x = s->x;
+    struct topic_scan scan;
+    bool ok = topic_scan_open(s->reader, s->cfg->kafka.usage_topic, &scan, err);
+    const struct topic_span *p = ok ? topic_scan_span(&scan, x->row.partition) : NULL;
+    if (p) {
+        topic_scan_only(&scan, x->row.partition, x->row.offset - NEAR_RECORDS, x->row.offset + NEAR_RECORDS);
+        s->near_from = p->from;
+        ok = topic_scan_read(s->reader, &scan, WITHIN_MS, take_usage, s, err);
+        s->near_to = p->next;
+        x->log_low = p->low;
+        x->log_high = p->high;
+        x->usage.records += scan.records;
+    }
+    if (ok)
+        x->place = place_of(s, p);
+    topic_scan_free(&scan);
+    return ok;
+}
+
+/* ---- the DLT ---- */
+
+static char *header(const rd_kafka_headers_t *headers, const char *name) {
+    const void *value = NULL;
+    size_t len;
+    return headers && rd_kafka_header_get_last(headers, name, &value, &len) == RD_KAFKA_RESP_ERR_NO_ERROR
+               ? text_of(value, len)
+               : NULL;
+}
+
+static bool header_number(const rd_kafka_headers_t *headers, const char *name, int64_t *out) {
+    char *value = header(headers, name);
+    bool ok = value && *value && strlen(value) < 19 && strspn(value, "0123456789") == strlen(value);
+    if (ok)
+        *out = strtoll(value, NULL, 10);
+    free(value);
+    return ok;
+}
+
+static void take_headers(struct explain_rejection *r, const rd_kafka_headers_t *headers) {
+    int64_t partition = 0, truncated;
+    r->code = header(headers, "x-error-code");
+    r->message = header(headers, "x-error-message");
+    r->topic = header(headers, "x-original-topic");
+    r->has_place = header_number(headers, "x-original-partition", &partition) && partition <= INT32_MAX &&
+                   header_number(headers, "x-original-offset", &r->from_offset);
+    r->from_partition = (int32_t)partition;
+    if (!header_number(headers, "x-original-timestamp", &r->from_ms))
+        r->from_ms = -1;
+    r->cut = header_number(headers, "x-truncated", &truncated);
+    r->code = r->code ? r->code : mem_strdup("");
+    r->message = r->message ? r->message : mem_strdup("");
+}
+
+static void take_dlt(void *ctx, const rd_kafka_message_t *msg) {
+    struct search *s = ctx;
+    struct explanation *x = s->x;
+    rd_kafka_headers_t *headers = NULL;
+    struct usage_event u;
+    struct event_reason why;
+    enum explain_match match = explain_match(x->id, msg->payload, msg->len);
+    void *room =
+        match == EXPLAIN_OTHER ? NULL : grown(x, x->rejections, x->rejection_count, sizeof *x->rejections);
+    if (!room)
+        return;
+    x->rejections = room;
+    struct explain_rejection *r = &x->rejections[x->rejection_count++];
+    *r = (struct explain_rejection){
+        .partition = msg->partition, .offset = msg->offset, .record_ms = time_of(msg), .match = match};
+    if (rd_kafka_message_headers(msg, &headers) != RD_KAFKA_RESP_ERR_NO_ERROR)
+        headers = NULL;
+    take_headers(r, headers);
+    arena_reset(&s->memory.texts);
+    enum event_kind kind =
+        event_parse(msg->payload, msg->len, r->record_ms, &s->limits, &s->memory, &u, &why);
+    r->has_figures = has_figures(kind, why.code);
+    r->family = u.family_id;
+    r->customer = u.customer_id;
+    r->bytes = u.bytes_used;
+    r->month = u.month;
+}
+
+/* ---- notifications ---- */
+
+static void take_notice(void *ctx, const rd_kafka_message_t *msg) {
+    struct search *s = ctx;
+    struct explanation *x = s->x;
+    void *room = explain_match(x->id, msg->payload, msg->len) != EXPLAIN_SAME
+                     ? NULL
+                     : grown(x, x->notices, x->notice_count, sizeof *x->notices);
+    if (!room)
+        return;
+    x->notices = room;
+    x->notices[x->notice_count++] = (struct explain_notice){
+        .partition = msg->partition,
+        .offset = msg->offset,
+        .record_ms = time_of(msg),
+        .same = msg->len == s->expected.len && memcmp(msg->payload, s->expected.data, msg->len) == 0};
+}
+
+static int32_t partition_of(int64_t family, size_t count) {
+    struct buf key = {0};
+    buf_i64(&key, family);
+    int32_t p = rd_kafka_msg_partitioner_murmur2(NULL, key.data, key.len, (int32_t)count, NULL, NULL);
+    buf_free(&key);
+    return p;
+}
+
+/* Its family's partition from when its row was made, as many records as of the other topics. */
+static bool search_notices(struct search *s, struct error *err) {
+    struct explanation *x = s->x;
+    const struct family_letter *l = &x->letter[0];
+    struct topic_scan scan;
+    int64_t most = s->options->records < 0 ? INT32_MAX : s->options->records;
+    bool ok = topic_scan_open(s->reader, s->cfg->kafka.notification_topic, &scan, err) &&
+              topic_scan_since(s->reader, &scan, l->created_ms - CLOCKS_MS, err);
+    const struct topic_span *p = ok ? topic_scan_span(&scan, partition_of(l->family, scan.count)) : NULL;
+    if (p) {
+        topic_scan_only(&scan, p->partition, p->from, p->from + most);
+        ok = topic_scan_read(s->reader, &scan, s->options->patient ? 0 : WITHIN_MS, take_notice, s, err);
+        x->notifications = (struct explain_searched){.topic = x->notifications.topic,
+                                                     .done = ok,
+                                                     .records = scan.records,
+                                                     .to_end = p->next >= p->high,
+                                                     .since_ms = l->created_ms - CLOCKS_MS,
+                                                     .partition = p->partition};
+    }
+    topic_scan_free(&scan);
+    return ok;
+}
+
+/* ---- all of it ---- */
+
+static int by_time(const void *a, const void *b) {
+    const struct explain_delivery *x = a, *y = b;
+    if (x->record_ms != y->record_ms)
+        return x->record_ms < y->record_ms ? -1 : 1;
+    if (x->partition != y->partition)
+        return x->partition < y->partition ? -1 : 1;
+    return (x->offset > y->offset) - (x->offset < y->offset);
+}
+
+static void search(struct search *s, struct error *err) {
+    struct explanation *x = s->x;
+    if (x->has_row && !search_near(s, err))
+        return;
+    if (!search_topic(s, s->cfg->kafka.usage_topic, &x->usage, take_usage_elsewhere, err))
+        return;
+    if (x->letter_count && !search_notices(s, err))
+        return;
+    if (!search_topic(s, s->cfg->kafka.dlt_topic, &x->dlt, take_dlt, err))
+        x->dlt.done = false;
+}
+
+void explain_kafka(const struct config *cfg, const struct explain_options *options, struct explanation *x) {
+    struct search s = {.cfg = cfg, .options = options, .x = x};
+    s.limits = (struct event_limits){.max_bytes = (size_t)cfg->event.max_bytes,
+                                     .max_future_ms = cfg->event.max_future_ms,
+                                     .max_past_months = (int)cfg->event.max_past_months};
+    x->usage.topic = cfg->kafka.usage_topic;
+    x->dlt.topic = cfg->kafka.dlt_topic;
+    x->notifications.topic = cfg->kafka.notification_topic;
+    if (x->letter_count)
+        notification_envelope(&s.expected, x->id, x->letter[0].created_ms, x->letter[0].payload,
+                              strlen(x->letter[0].payload));
+    s.reader = kafka_reader_new(cfg, &x->kafka);
+    if (s.reader) {
+        search(&s, &x->kafka);
+        kafka_destroy(s.reader, DESTROY_MS);
+    }
+    if (x->delivery_count)
+        qsort(x->deliveries, x->delivery_count, sizeof *x->deliveries, by_time);
+    event_memory_free(&s.memory);
+    buf_free(&s.expected);
+}
