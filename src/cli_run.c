@@ -13,6 +13,7 @@
 #include "log.h"
 #include "migrate.h"
 #include "mysql_db.h"
+#include "ops.h"
 #include "redis.h"
 #include "relay.h"
 #include "watch.h"
@@ -33,6 +34,7 @@ struct daemon {
     struct worker **workers;
     size_t worker_count;
     struct drain *drain;
+    struct ops *ops;
     int64_t started_ms;
 };
 
@@ -98,6 +100,9 @@ static bool daemon_start(struct daemon *d, bool until_drained, struct error *err
     d->relay = relay_start(d->cfg, lease_owner, &d->stats, err);
     if (!d->relay)
         return false;
+    d->ops = ops_start(d->cfg, err);
+    if (!d->ops)
+        return false;
     const struct worker_shared shared = {.cfg = d->cfg,
                                          .messages = d->messages,
                                          .relay = d->relay,
@@ -118,6 +123,8 @@ static bool daemon_stop(struct daemon *d) {
     int64_t deadline = watch_deadline(d->watch);
     int64_t rest = d->cfg->shutdown.deadline_ms / 4 < 5000 ? d->cfg->shutdown.deadline_ms / 4 : 5000;
     bool ended = true;
+    if (d->ops)
+        ops_stop(d->ops);
     for (size_t i = 0; i < d->worker_count; i++)
         worker_stop(d->workers[i], deadline - rest, deadline - rest / 4 * 3);
     for (size_t i = 0; i < d->worker_count; i++)
@@ -126,6 +133,8 @@ static bool daemon_stop(struct daemon *d) {
         relay_stop(d->relay, deadline - rest / 2);
         ended = relay_join(d->relay, deadline - LAST_WORDS_MS);
     }
+    if (ended && d->ops)
+        ended = ops_join(d->ops, deadline - LAST_WORDS_MS);
     if (!ended)
         return false;
     free(d->workers);
