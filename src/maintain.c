@@ -300,8 +300,6 @@ static int32_t first_kept(const struct config *cfg, int64_t now_ms) {
 }
 
 static bool prune_months(struct job *j, int64_t now_ms) {
-    if (!read_floor(j))
-        return false;
     if (j->cfg->maintain.usage_months == 0)
         return true;
     j->r->months_before = first_kept(j->cfg, now_ms);
@@ -339,7 +337,8 @@ static bool read_clock(struct job *j, int64_t *now_ms) {
 
 static bool prune(struct job *j) {
     int64_t now_ms = 0;
-    return read_clock(j, &now_ms) && prune_outbox(j, now_ms) && (j->r->stopped || prune_months(j, now_ms));
+    return read_clock(j, &now_ms) && read_floor(j) && prune_outbox(j, now_ms) &&
+           (j->r->stopped || prune_months(j, now_ms));
 }
 
 bool maintain_run(struct db *db, const struct config *cfg, bool dry_run, maintain_pause_fn *pause, void *ctx,

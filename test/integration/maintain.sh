@@ -238,7 +238,8 @@ await 'it settles' 30 all_settled
 sed 's/pause_ms: 0/pause_ms: 60000/' "$work/own.yaml" >"$work/resting.yaml"
 kill -s TERM "$own"
 ended 'the daemon' "$own" 0
-sql "INSERT INTO usage_event_outbox (outbox_id, event_id, family_id, customer_id, status, payload_json, created_at, sent_at)
+sql "UPDATE usage_event_outbox SET outbox_id = 900 WHERE event_id = 'pending';
+     INSERT INTO usage_event_outbox (outbox_id, event_id, family_id, customer_id, status, payload_json, created_at, sent_at)
      SELECT 100 + seq, CONCAT('much-', seq), 9, 9, 'SENT', '{}', '2020-01-01', '2020-01-01' FROM seq_1_to_5"
 launch resting "$tallyd" run -c "$work/resting.yaml"
 resting=$launched
