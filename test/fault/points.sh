@@ -68,7 +68,7 @@ SLOW='settler.taken@*:delay=150'
 # ---- what all rounds have in common -----------------------------------------------------------------------------------
 
 ANY_TIME='retention.ms=-1 message.timestamp.after.max.ms=9223372036854775807' # of records
-OWNED='customer_quota usage_record usage_block alert_state usage_event_outbox consumer_ledger disturbed'
+OWNED='customer_quota usage_record usage_block alert_state usage_event_outbox consumer_ledger maintenance disturbed'
 OTHERS='family family_member policy_assignment family_quota'
 
 configure_round() {
