@@ -666,7 +666,7 @@ static int run_verb(const struct config *cfg, const struct options *o) {
 }
 
 int cli_dlt(int argc, char **argv) {
-    struct options o = {.sel = dlt_selection_all(), .limit = ROWS_SHOWN};
+    struct options o = {.verb = "", .sel = dlt_selection_all(), .limit = ROWS_SHOWN};
     struct times times = {0};
     int code = read_options(argc, argv, &o, &times);
     if (code != EXIT_OK)

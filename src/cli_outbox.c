@@ -508,7 +508,7 @@ static int run_verb(const struct verb *v, const struct options *o) {
 }
 
 int cli_outbox(int argc, char **argv) {
-    struct options o = {0};
+    struct options o = {.verb = ""};
     int code = read_options(argc, argv, &o);
     if (code != EXIT_OK)
         return code;

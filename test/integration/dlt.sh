@@ -56,7 +56,7 @@ sql "INSERT INTO family VALUES (1, 'One'); INSERT INTO family_member VALUES (1, 
     event stranger 1 99
 } | produce -H 'traceparent=00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01' -H 'own=mine'
 # Bytes that aren't text, with what a terminal would obey.
-printf '\001\033[31m\377\376{"eventId":\\' >"$work/broken"
+printf '%b' '\0001\0033[31m\0377\0376{"eventId":\0134' >"$work/broken"
 kcat -b "$KAFKA_BROKERS" -P -q -t "$usage_topic" -p 2 -k "$(printf 'k\033y')" "$work/broken"
 settle_all
 assert_eq 'settled, duplicate, rejected' '1 0 32' "$(counts)"

@@ -63,7 +63,7 @@ put second 1 PUBLISH_PENDING NULL 0
 put third 1 PUBLISH_PENDING 77 -5
 put evil 2 FAILED NULL 0 "CONCAT('a', CHAR(27), '[31mred', CHAR(10), 'x')"
 put other 2 PUBLISH_PENDING NULL 0
-put done 3 SENT NULL 0
+put 'done' 3 SENT NULL 0
 put 3 4 FAILED NULL 0 "'too large'" # its event's id is another one's number
 asks 0 list
 assert_eq 'rows, and their heading' 8 "$(wc -l <"$work/out")"
