@@ -176,7 +176,7 @@ static const struct config_key keys[] = {
     INT("outbox.max_attempts", outbox.max_attempts, "10", 1, 1000, 1,
         "tries before FAILED, for errors that are neither an outage nor final"),
 
-    INT("maintain.interval_ms", maintain.interval_ms, "3600000", 100, 86400000, 1,
+    INT("maintain.interval_ms", maintain.interval_ms, "3600000", 10, 86400000, 1,
         "how often the daemon looks for rows that nobody needs any more"),
     INT("maintain.sent_retention_days", maintain.sent_retention_days, "30", 0, 3650, 1,
         "sent alerts leave the outbox after this, 0 for never"),

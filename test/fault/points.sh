@@ -74,6 +74,8 @@ OTHERS='family family_member policy_assignment family_quota'
 configure_round() {
     configure "$work/config.yaml" 'batch:
   max_events: 15
+maintain:
+  interval_ms: 100
 log:
   level: debug'
     sed -i 's/sweep_interval_ms: .*/sweep_interval_ms: 100/; s/interval_ms: 100$/interval_ms: 20/
