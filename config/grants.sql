@@ -18,5 +18,11 @@ GRANT SELECT, INSERT, UPDATE ON customer_quota TO 'tallyd'@'%';
 GRANT SELECT, INSERT, UPDATE ON usage_record TO 'tallyd'@'%';
 GRANT SELECT, INSERT, UPDATE ON usage_block TO 'tallyd'@'%';
 GRANT SELECT, INSERT, UPDATE ON alert_state TO 'tallyd'@'%';
-GRANT SELECT, INSERT, UPDATE ON usage_event_outbox TO 'tallyd'@'%';
+GRANT SELECT, INSERT, UPDATE, DELETE ON usage_event_outbox TO 'tallyd'@'%';
 GRANT SELECT, INSERT, UPDATE ON consumer_ledger TO 'tallyd'@'%';
+GRANT SELECT, INSERT, UPDATE ON maintenance TO 'tallyd'@'%';
+
+-- With maintain.usage_months, which closes months and prunes their events, these too:
+-- GRANT UPDATE ON usage_floor TO 'tallyd'@'%';
+-- GRANT DELETE ON usage_record TO 'tallyd'@'%';
+-- GRANT DELETE ON usage_block TO 'tallyd'@'%';

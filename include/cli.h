@@ -20,11 +20,11 @@ enum exit_code {
     EXIT_KAFKA = 4,
     EXIT_REDIS = 5,
     EXIT_MYSQL = 6,
-    EXIT_SCHEMA = 7,   /* the database isn't migrated, or is migrated to what this binary can't run on */
-    EXIT_DEADLINE = 8, /* the shutdown deadline passed; nothing is lost by it */
-    EXIT_BROKEN = 9,   /* audit: a promise is broken */
-    EXIT_DRIFT = 10,   /* audit: none is, but entries in Redis drifted: they cost a second try, and no sum */
-    EXIT_PAUSED = 11,  /* run --until-drained: what is left lies on paused partitions */
+    EXIT_SCHEMA = 7,    /* the database isn't migrated, or is migrated to what this binary can't run on */
+    EXIT_DEADLINE = 8,  /* the shutdown deadline passed; nothing is lost by it */
+    EXIT_BROKEN = 9,    /* audit: a promise is broken */
+    EXIT_DRIFT = 10,    /* audit: none is, but entries in Redis drifted: they cost a second try, and no sum */
+    EXIT_NOT_DONE = 11, /* something that was asked for isn't there, or wasn't done; the output says what */
 };
 
 int cli_run(int argc, char **argv);
@@ -39,6 +39,9 @@ int cli_lag(int argc, char **argv);
 int cli_rewind(int argc, char **argv);
 int cli_pause(int argc, char **argv);
 int cli_resume(int argc, char **argv);
+int cli_maintain(int argc, char **argv);
+int cli_outbox(int argc, char **argv);
+int cli_dlt(int argc, char **argv);
 
 /* `tallyd COMMAND: what: why (what to do)` on standard error; `hint` may be NULL. */
 void cli_error(const char *command, const char *what, const char *why, const char *hint);

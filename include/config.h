@@ -102,6 +102,13 @@ struct config {
         int64_t max_attempts; /* outbox.max_attempts: tries before FAILED, neither outages nor final errors */
     } outbox;
     struct {
+        int64_t interval_ms;         /* maintain.interval_ms */
+        int64_t sent_retention_days; /* maintain.sent_retention_days: 0: for ever */
+        int64_t usage_months;        /* maintain.usage_months: kept before the current one; 0: all */
+        int64_t batch_rows;          /* maintain.batch_rows: looked at, and pruned, in one transaction */
+        int64_t pause_ms;            /* maintain.pause_ms: after each of them */
+    } maintain;
+    struct {
         int64_t deadline_ms; /* shutdown.deadline_ms: SIGTERM to exit, at most */
     } shutdown;
     struct {

@@ -24,6 +24,7 @@ struct config_order {
     int64_t by;  /* added to the smaller */
     bool strict; /* equal isn't enough */
     const char *why;
+    bool unless_zero; /* a larger one of 0 stands for none */
 };
 
 const struct config_order *config_orders(size_t *count);

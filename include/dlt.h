@@ -28,4 +28,7 @@ void dlt_abandon(struct dlt *d);
 bool dlt_write(struct dlt *d, struct batch *b, bool twins, struct error *err)
     __attribute__((warn_unused_result));
 
+/* Removes the headers that a record gets when it's rejected. */
+void dlt_headers_remove(rd_kafka_headers_t *h);
+
 #endif

@@ -19,5 +19,7 @@ bool known_look_up(struct db *db, struct batch *b, size_t *indexes, size_t n, si
 /* Appends a table `j` with those ids as its column `id`, to be joined by key (STRAIGHT_JOIN): ids in an IN
  * list cost three times as much, and a long list scans the whole index. */
 void known_append_ids(struct buf *sql, const struct batch *b, const size_t *indexes, size_t n);
+/* The same for ids as texts. */
+void known_append_texts(struct buf *sql, char *const *ids, size_t n);
 
 #endif

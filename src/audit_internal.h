@@ -28,9 +28,9 @@ struct audit_notice {
     uint64_t id, value; /* digests */
     int64_t offset;
     int32_t partition;
-    bool old;     /* older than the outbox's oldest row: its own may have been pruned */
-    bool before;  /* it was there before the snapshot was taken */
-    bool matched; /* the outbox has its row */
+    int64_t time_ms; /* never later than its row's */
+    bool before;     /* it was there before the snapshot was taken */
+    bool matched;    /* the outbox has its row */
 };
 
 /* How a topic was read, by partition. */
@@ -62,6 +62,7 @@ struct audit {
     int64_t
         in_force_ms[CONFIG_THRESHOLDS_MAX]; /* when the first alert of each threshold was stored; 0: never */
     int64_t oldest_pending_ms;              /* the age of the outbox row that waits the longest */
+    int64_t sent_pruned_ms;                 /* outbox rows sent before may be pruned; 0: none are */
     int64_t oldest_letter_ms; /* created_at of the outbox's oldest row, before anything was read; 0: none */
 
     rd_kafka_t *reader; /* NULL: no Kafka */
@@ -90,6 +91,7 @@ struct audit_letter {
     int64_t id, family, created_ms;
     const char *event_id, *status, *payload;
     size_t payload_len;
+    bool retried; /* it had failed, and an operator sent it on its way again */
 };
 /* Where the family's last notification lies that was looked at. */
 struct audit_order {

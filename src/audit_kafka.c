@@ -188,9 +188,15 @@ static bool key_is_of(const rd_kafka_message_t *msg, int64_t family) {
     return same;
 }
 
+/* It carries its row's created_at, unless the topic has the brokers put their own time there. */
+static int64_t notification_time(const rd_kafka_message_t *msg) {
+    rd_kafka_timestamp_type_t type;
+    int64_t ms = rd_kafka_message_timestamp(msg, &type);
+    return type == RD_KAFKA_TIMESTAMP_LOG_APPEND_TIME ? ms - AUDIT_CLOCKS_MS : ms;
+}
+
 static void take_notification(struct audit *a, const rd_kafka_message_t *msg, bool before) {
     struct buf id = {0};
-    rd_kafka_timestamp_type_t type;
     if (a->options.family && !key_is_of(msg, a->options.family))
         return;
     if (!msg->payload || !audit_notification_id(&id, msg->payload, msg->len))
@@ -204,7 +210,7 @@ static void take_notification(struct audit *a, const rd_kafka_message_t *msg, bo
                               .value = audit_digest(msg->payload ? msg->payload : "", msg->len),
                               .offset = msg->offset,
                               .partition = msg->partition,
-                              .old = rd_kafka_message_timestamp(msg, &type) < a->oldest_letter_ms,
+                              .time_ms = notification_time(msg),
                               .before = before};
     buf_free(&id);
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "audit_internal.h"
+#include "maintain.h"
 
 #define ROWS_A_READ 10000
 /* Customers' months gathered at a time: some 150 bytes each. */
@@ -93,7 +94,8 @@ static bool find_family(struct audit *a, struct error *err) {
 bool audit_mysql_start(struct audit *a, struct error *err) {
     return db_ensure(a->db, err) &&
            db_exec_text(a->db, "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY", NULL, err) &&
-           read_floor(a, err) && read_ledger(a, err) && find_family(a, err);
+           maintain_sent_before(a->db, &a->sent_pruned_ms, err) && read_floor(a, err) &&
+           read_ledger(a, err) && find_family(a, err);
 }
 
 void audit_where(const struct audit *a, struct buf *sql, int64_t lo, int64_t hi) {

@@ -146,7 +146,9 @@ void audit_topic_letter(struct audit *a, const struct audit_letter *l, struct au
         judge_bytes(a, l, at, n);
     else if (sent)
         judge_missing(a, l);
-    if (at && sent)
+    if (at && sent && l->retried)
+        audit_leave_open(a->r, AUDIT_PUBLISHED_ORDER, 1, "they had failed, and were sent again later");
+    else if (at && sent)
         judge_order(a, l, at, n, order);
 }
 
@@ -159,10 +161,12 @@ void audit_topic_strangers(struct audit *a) {
     for (size_t i = 0; i < a->notice_count; i++) {
         const struct audit_notice *n = &a->notices[i];
         /* a database that was put back lacks them until their events are settled again */
-        const char *why = !n->before                           ? "they came after the snapshot was taken"
-                          : n->old || a->oldest_letter_ms == 0 ? "they are older than the outbox's oldest row"
-                          : a->r->in_flight != 0               ? "events are in flight"
-                                                               : NULL;
+        const char *why = !n->before                       ? "they came after the snapshot was taken"
+                          : n->time_ms < a->sent_pruned_ms ? "their rows may be pruned"
+                          : n->time_ms < a->oldest_letter_ms || a->oldest_letter_ms == 0
+                              ? "they are older than the outbox's oldest row"
+                          : a->r->in_flight != 0 ? "events are in flight"
+                                                 : NULL;
         if (!n->matched && why) {
             audit_leave_open(a->r, AUDIT_STRANGERS, 1, "%s", why);
             continue;

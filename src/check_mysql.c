@@ -14,35 +14,42 @@
  * 1.2. */
 #define ROW_BYTES 2048
 
+/* What some rights are for. */
+enum purpose { FOR_ALL, FOR_SENT, FOR_MONTHS, FOR_NOTHING };
+
 /* What tallyd does to each table; `sets` are the columns it updates. */
 static const struct table {
     const char *name;
     bool inserts;
     const char *sets;
     bool locks; /* reads it under a shared lock */
+    enum purpose updates, deletes;
 } tables[] = {
-    {"schema_migration", false, NULL, false},
-    {"family", false, NULL, false},
-    {"family_member", false, NULL, false},
-    {"policy_assignment", false, NULL, false},
-    {"family_quota", true, "used_bytes = used_bytes, delta_bytes = delta_bytes, rev = rev", true},
+    {"schema_migration", false, NULL, false, FOR_NOTHING, FOR_NOTHING},
+    {"family", false, NULL, false, FOR_NOTHING, FOR_NOTHING},
+    {"family_member", false, NULL, false, FOR_NOTHING, FOR_NOTHING},
+    {"policy_assignment", false, NULL, false, FOR_NOTHING, FOR_NOTHING},
+    {"family_quota", true, "used_bytes = used_bytes, delta_bytes = delta_bytes, rev = rev", true, FOR_ALL,
+     FOR_NOTHING},
     {"customer_quota", true,
      "monthly_used_bytes = monthly_used_bytes, delta_bytes = delta_bytes, rev = rev, is_blocked = is_blocked, "
      "block_reason = block_reason, state_event_time = state_event_time",
-     true},
-    {"usage_record", true, "event_id = event_id", true},
-    {"usage_block", true, "event_id = event_id", true},
-    {"alert_state", true, "arming = arming", false},
+     true, FOR_ALL, FOR_NOTHING},
+    {"usage_record", true, "event_id = event_id", true, FOR_ALL, FOR_MONTHS},
+    {"usage_block", true, "event_id = event_id", true, FOR_ALL, FOR_MONTHS},
+    {"alert_state", true, "arming = arming", false, FOR_ALL, FOR_NOTHING},
     {"usage_event_outbox", true,
      "status = status, retry_count = retry_count, next_retry_at = next_retry_at, last_error = last_error, "
      "lease_owner = lease_owner, lease_until = lease_until, sent_at = sent_at",
-     true},
+     true, FOR_ALL, FOR_SENT},
     {"consumer_ledger", true,
      "owner = owner, batch_no = batch_no, first_offset = first_offset, next_offset = next_offset, settled = settled, blocked = blocked, "
      "duplicate = duplicate, rejected = rejected, ignored = ignored, gap = gap, last_offset = last_offset, "
      "last_timestamp_ms = last_timestamp_ms, last_checksum = last_checksum, updated_at = updated_at",
-     true},
-    {"usage_floor", false, NULL, true},
+     true, FOR_ALL, FOR_NOTHING},
+    {"maintenance", true, "goal = goal, walked_to = walked_to, pruned = pruned, updated_at = updated_at",
+     false, FOR_ALL, FOR_NOTHING},
+    {"usage_floor", false, "closed_before = closed_before", true, FOR_MONTHS, FOR_NOTHING},
 };
 #define TABLE_COUNT (sizeof tables / sizeof *tables)
 
@@ -262,11 +269,18 @@ static bool try_statement(struct probe *p, const struct buf *sql, struct error *
     return ok;
 }
 
-enum right { MAY_SELECT, MAY_LOCK, MAY_INSERT, MAY_UPDATE, RIGHTS };
-static const char *const right_names[RIGHTS] = {"SELECT", "SELECT … LOCK IN SHARE MODE", "INSERT", "UPDATE"};
+enum right { MAY_SELECT, MAY_LOCK, MAY_INSERT, MAY_UPDATE, MAY_DELETE, RIGHTS };
+static const char *const right_names[RIGHTS] = {"SELECT", "SELECT … LOCK IN SHARE MODE", "INSERT", "UPDATE",
+                                                "DELETE"};
+
+static bool wanted(const struct config *cfg, enum purpose purpose) {
+    return purpose == FOR_ALL || (purpose == FOR_SENT && cfg->maintain.sent_retention_days > 0) ||
+           (purpose == FOR_MONTHS && cfg->maintain.usage_months > 0);
+}
 
 /* False when tallyd doesn't do that to the table. */
-static bool build_statement(const struct table *t, enum right right, struct buf *sql) {
+static bool build_statement(const struct config *cfg, const struct table *t, enum right right,
+                            struct buf *sql) {
     buf_reset(sql);
     switch (right) {
     case MAY_SELECT:
@@ -280,7 +294,10 @@ static bool build_statement(const struct table *t, enum right right, struct buf 
         return t->inserts;
     case MAY_UPDATE:
         buf_printf(sql, "UPDATE %s SET %s WHERE 1 = 0", t->name, t->sets ? t->sets : "");
-        return t->sets != NULL;
+        return t->sets && wanted(cfg, t->updates);
+    case MAY_DELETE:
+        buf_printf(sql, "DELETE FROM %s WHERE 1 = 0", t->name);
+        return wanted(cfg, t->deletes);
     default:
         return false;
     }
@@ -292,8 +309,8 @@ static bool try_table(struct probe *p, const struct table *t, struct buf *denied
     bool all = true;
     for (int right = 0; right < RIGHTS; right++) {
         struct error err = {0};
-        bool writes = right == MAY_INSERT || right == MAY_UPDATE;
-        if (!build_statement(t, (enum right)right, &sql) || (writes && p->read_only) ||
+        bool writes = right >= MAY_INSERT;
+        if (!build_statement(p->cfg, t, (enum right)right, &sql) || (writes && p->read_only) ||
             try_statement(p, &sql, &err))
             continue;
         buf_printf(denied, "%s%s", !all ? "/" : denied->len ? ", " : "", right_names[right]);

@@ -18,6 +18,7 @@ struct page {
 #define CODE_KAFKA "  4  Kafka\n"
 #define CODE_REDIS "  5  Redis\n"
 #define CODE_MYSQL "  6  MySQL\n"
+#define CODE_NOT_DONE "  11 something that was asked for isn't there, or wasn't done; the output says what\n"
 #define CODE_SCHEMA "  7  the database lacks migrations, or isn't one that this version can run on\n"
 #define PARTITION_OPTION                                                                                     \
     "  -p, --partition N,...\n"                                                                              \
@@ -123,7 +124,8 @@ static const struct page pages[] = {
     {"resume", "resume -c FILE [--partition N,...] [--json]", "have paused partitions be read again",
      PAUSE_OPTIONS "A running tallyd sees it within a second or two, and goes on where it left off.\n",
      PAUSE_CODES, "tallyd resume -c tallyd.yaml"},
-    {"explain", "explain -c FILE [--scan N | --since TIME] [--json] EVENT_ID", "say all that is known of one event",
+    {"explain", "explain -c FILE [--scan N | --since TIME] [--json] EVENT_ID",
+     "say all that is known of one event",
      CONFIG_OPTION
      "  --scan N           look at the N newest records of each topic, shared out among its partitions;\n"
      "                     100,000 by default, for 10 s at most; with `all` at all that it keeps\n"
@@ -153,6 +155,67 @@ static const struct page pages[] = {
      "  0  done\n  1  something unforeseen\n  2  wrong usage, or MySQL has no such family or customer\n" CODE_CONFIG
      "  5  Redis; MySQL's figures are shown\n" CODE_MYSQL CODE_SCHEMA,
      "tallyd show -c tallyd.yaml --month 2026-11 family 100042"},
+    {"outbox", "outbox list|show|retry|skip -c FILE ...",
+     "look at notifications on their way, and send or drop what is stuck",
+     CONFIG_OPTION
+     "  list               the pending and failed ones, the oldest first, with what holds them back\n"
+     "    --status S       pending, failed, sent or all\n"
+     "    --family N       of this family alone\n"
+     "    --limit N        at most so many (100)\n"
+     "  show ID            all of one, by its number in the outbox or its event's id: its payload,\n"
+     "                     and the alert it tells\n"
+     "  retry ID...        failed ones go on their way again, as if never tried\n"
+     "    --all-failed     all of them in place of ID..., --limit at most (10000)\n"
+     "    --dry-run        only say which\n"
+     "  skip ID...         pending ones end as failed, and those behind them go on\n"
+     "    --reason TEXT    why, for the next who looks\n"
+     "    --force          also those that a relay leases; it may be publishing them just now\n"
+     "  --json             one JSON document instead of a table\n"
+     "\n"
+     "A family's notifications go in order, except past a failed one: one that is sent again comes\n"
+     "after those that went meanwhile, which retry tells. A relay leases what it's about to publish;\n"
+     "a lease that has run out (a killed process') is taken over by the next sweep.\n",
+     CODES_ALWAYS CODE_CONFIG CODE_MYSQL CODE_SCHEMA CODE_NOT_DONE,
+     "tallyd outbox skip -c tallyd.yaml 4711 --reason 'the customer has left'"},
+    {"dlt", "dlt list|show|redrive -c FILE ...", "look at rejected records, and send them again",
+     CONFIG_OPTION
+     "  list               how many by code, and the newest of them\n"
+     "  show PART:OFFSET   one with its headers and its value\n"
+     "    --raw            the value's bytes as they are, and nothing else\n"
+     "  redrive            says what would go; with --yes sends it: back to its topic, with key,\n"
+     "                     value, headers and the original time\n"
+     "    --yes            do it\n"
+     "    --from PART:OFFSET  begin there, as a redrive that stopped says\n"
+     "    --topic NAME     those that came from this topic, which they go back to, in place of\n"
+     "                     the configuration's usage topic\n"
+     "  Which of them, for list and redrive:\n"
+     "    --code CODE      rejected for this reason\n"
+     "    --since TIME     whose record's time is not before it: 2026-11-30T12:00, with Z or an offset\n"
+     "                     or else in the zone, or a day alone\n"
+     "    --until TIME     and before this one\n"
+     "    --partition N    of the DLT\n"
+     "    --offset A[-B]   of that partition's, both included\n"
+     "  --limit N          rows to be shown at most (100)\n"
+     "  --json             one JSON document instead of a table\n"
+     "\n"
+     "Looks as far as the topic reached when it began, so that what is rejected again isn't sent\n"
+     "again. A record that is sent twice is a duplicate, or is rejected twice: that changes no sum.\n"
+     "What was cut because it didn't fit (x-truncated) can't be sent. Needs read on the DLT, and\n"
+     "redrive write on the usage topic.\n",
+     CODES_ALWAYS CODE_CONFIG CODE_KAFKA CODE_NOT_DONE,
+     "tallyd dlt redrive -c tallyd.yaml --code UNKNOWN_FAMILY --since 2026-11-30"},
+    {"maintain", "maintain -c FILE [--dry-run] [--json]", "prune what nobody needs any more",
+     CONFIG_OPTION
+     "  --dry-run          count what would go\n"
+     "  --json             one JSON document instead of a table\n"
+     "\n"
+     "Notifications that were sent more than maintain.sent_retention_days ago; and with\n"
+     "maintain.usage_months, which is off by default, the events of older months: such a month is closed\n"
+     "first (an event of it is EVENT_TOO_OLD then), and its quotas, sums and told alerts stay. Goes in\n"
+     "small transactions with pauses. The daemon does the same every maintain.interval_ms; one\n"
+     "process at a time.\n",
+     CODES_ALWAYS CODE_CONFIG CODE_MYSQL CODE_SCHEMA CODE_NOT_DONE,
+     "tallyd maintain -c tallyd.yaml --dry-run"},
     {"simulate", "simulate -c FILE [options]", "produce usage events with the shape of a real population",
      NULL, CODES_ALWAYS CODE_CONFIG CODE_KAFKA CODE_MYSQL CODE_SCHEMA,
      "tallyd simulate -c tallyd.yaml --seed-db --count 50000 --rate 2000"},
@@ -171,7 +234,7 @@ void cli_help_overview(void) {
     printf("\n`tallyd help COMMAND` shows a command's options, exit codes and an example.\n"
            "\nExit codes: 0 done, 1 internal, 2 usage, 3 configuration, 4 Kafka, 5 Redis, 6 MySQL,\n"
            "7 not migrated, 8 the shutdown deadline passed, 9 a promise is broken, 10 Redis drifted,\n"
-           "11 drained but for paused partitions.\n"
+           "11 something asked for isn't there or wasn't done.\n"
            "Errors go to standard error as `tallyd COMMAND: what: why (what to do)`.\n");
 }
 

@@ -16,6 +16,7 @@
 #include "migrate.h"
 #include "monitor.h"
 #include "mysql_db.h"
+#include "ops.h"
 #include "pauses.h"
 #include "recent.h"
 #include "redis.h"
@@ -42,6 +43,7 @@ struct daemon {
     size_t worker_count;
     struct drain *drain;
     struct monitor *monitor;
+    struct ops *ops;
     int64_t started_ms;
 };
 
@@ -116,6 +118,9 @@ static bool daemon_start(struct daemon *d, bool until_drained, struct error *err
         return false;
     for (size_t i = 0; i < d->cfg->threshold_count; i++)
         metrics_expect(d->metrics, METRIC_DECISIONS, metric_decision(STATUS_WARNING, d->cfg->thresholds[i]));
+    d->ops = ops_start(d->cfg, err);
+    if (!d->ops)
+        return false;
     const struct worker_shared shared = {.cfg = d->cfg,
                                          .messages = d->messages,
                                          .relay = d->relay,
@@ -143,6 +148,8 @@ static bool daemon_stop(struct daemon *d) {
     if (d->monitor)
         monitor_watch(d->monitor, NULL, 0);
     pauses_stop(d->pauses);
+    if (d->ops)
+        ops_stop(d->ops);
     for (size_t i = 0; i < d->worker_count; i++)
         worker_stop(d->workers[i], deadline - rest, deadline - rest / 4 * 3);
     for (size_t i = 0; i < d->worker_count; i++)
@@ -152,6 +159,8 @@ static bool daemon_stop(struct daemon *d) {
         ended = relay_join(d->relay, deadline - LAST_WORDS_MS);
     }
     ended = ended && pauses_join(d->pauses, deadline - LAST_WORDS_MS); /* workers ask it */
+    if (ended && d->ops)
+        ended = ops_join(d->ops, deadline - LAST_WORDS_MS);
     if (!ended)
         return false;
     free(d->workers);
@@ -222,7 +231,7 @@ static int drained_but_paused(const struct daemon *d) {
     drain_say_paused(d->drain, partitions, sizeof partitions);
     snprintf(why, sizeof why, "all is settled but what lies on paused partitions (%s)", partitions);
     cli_error("run", "paused", why, "`tallyd resume`, and run again");
-    return EXIT_PAUSED;
+    return EXIT_NOT_DONE;
 }
 
 static int run_daemon(struct config *cfg, bool until_drained) {

@@ -424,7 +424,7 @@ static bool check_orders(const struct loader *l) {
         int64_t high = *(int64_t *)config_member(l->config, larger),
                 low = *(int64_t *)config_member(l->config, smaller);
         char margin[32] = "";
-        if (o->strict ? high > low + o->by : high >= low + o->by)
+        if ((o->strict ? high > low + o->by : high >= low + o->by) || (o->unless_zero && high == 0))
             continue;
         if (o->by)
             snprintf(margin, sizeof margin, " + %lld", (long long)o->by);

@@ -185,6 +185,16 @@ static const struct config_key keys[] = {
     INT("outbox.max_attempts", outbox.max_attempts, "10", 1, 1000, 1,
         "tries before FAILED, for errors that are neither an outage nor final"),
 
+    INT("maintain.interval_ms", maintain.interval_ms, "3600000", 10, 86400000, 1,
+        "how often the daemon looks for rows that nobody needs any more"),
+    INT("maintain.sent_retention_days", maintain.sent_retention_days, "30", 0, 3650, 1,
+        "sent alerts leave the outbox after this, 0 for never"),
+    INT("maintain.usage_months", maintain.usage_months, "0", 0, 1200, 1,
+        "usage rows of months before so many are closed and pruned, 0 for never"),
+    INT("maintain.batch_rows", maintain.batch_rows, "1000", 1, 10000, 1,
+        "most rows looked at and pruned in one transaction"),
+    INT("maintain.pause_ms", maintain.pause_ms, "50", 0, 60000, 1, "pause after each of them"),
+
     INT("shutdown.deadline_ms", shutdown.deadline_ms, "30000", 1000, 600000, 1,
         "from SIGTERM to exit at most"),
 
@@ -221,15 +231,17 @@ _Static_assert(sizeof(enum log_level) == sizeof(unsigned) && sizeof(enum config_
 /* What must hold between two values. */
 static const struct config_order orders[] = {
     {"outbox.lease_ms", "kafka.message_timeout_ms", 5000, true,
-     "a lease must outlive the publishing it covers"},
-    {"kafka.max_poll_interval_ms", "kafka.session_timeout_ms", 0, false, "Kafka's client wants it so"},
+     "a lease must outlive the publishing it covers", false},
+    {"kafka.max_poll_interval_ms", "kafka.session_timeout_ms", 0, false, "Kafka's client wants it so", false},
     {"mysql.timeout_ms", "mysql.lock_wait_timeout_ms", 0, true,
-     "otherwise a wait for a lock looks like a lost connection"},
+     "otherwise a wait for a lock looks like a lost connection", false},
     /* What a thread may wait for in one call. */
-    {"health.hung_after_ms", "mysql.timeout_ms", 0, true, HUNG_WHY},
-    {"health.hung_after_ms", "mysql.connect_timeout_ms", 0, true, HUNG_WHY},
-    {"health.hung_after_ms", "redis.timeout_ms", 0, true, HUNG_WHY},
-    {"health.hung_after_ms", "redis.connect_timeout_ms", 0, true, HUNG_WHY},
+    {"health.hung_after_ms", "mysql.timeout_ms", 0, true, HUNG_WHY, false},
+    {"health.hung_after_ms", "mysql.connect_timeout_ms", 0, true, HUNG_WHY, false},
+    {"health.hung_after_ms", "redis.timeout_ms", 0, true, HUNG_WHY, false},
+    {"health.hung_after_ms", "redis.connect_timeout_ms", 0, true, HUNG_WHY, false},
+    {"maintain.usage_months", "event.max_past_months", 0, false,
+     "a month that events are taken for can't be closed", true},
 };
 
 const struct config_key *config_keys(size_t *count) {

@@ -76,19 +76,23 @@ static void add_number(rd_kafka_headers_t *h, const char *name, int64_t value) {
     buf_free(&digits);
 }
 
-/* The record's own headers without ours, which a redriven one carries from before, and ours. */
-static rd_kafka_headers_t *headers_for(const struct dlt *d, const struct letter *l) {
+void dlt_headers_remove(rd_kafka_headers_t *h) {
     static const char *const ours[] = {"x-error-code",         "x-error-message",      "x-error-action",
                                        "x-original-topic",     "x-original-partition", "x-original-offset",
                                        "x-original-timestamp", "x-truncated"};
+    for (size_t i = 0; i < sizeof ours / sizeof *ours; i++)
+        rd_kafka_header_remove(h, ours[i]);
+}
+
+/* The record's own headers without ours, which it may carry from before, and ours. */
+static rd_kafka_headers_t *headers_for(const struct dlt *d, const struct letter *l) {
     const struct batch_event *e = l->event;
     rd_kafka_headers_t *h = NULL, *own = NULL;
     if (rd_kafka_message_headers(e->msg, &own) == RD_KAFKA_RESP_ERR_NO_ERROR)
         h = rd_kafka_headers_copy(own);
     if (!h)
         h = rd_kafka_headers_new(8);
-    for (size_t i = 0; i < sizeof ours / sizeof *ours; i++)
-        rd_kafka_header_remove(h, ours[i]);
+    dlt_headers_remove(h);
     rd_kafka_header_add(h, "x-error-code", -1, reject_code_name(e->why.code), -1);
     rd_kafka_header_add(h, "x-error-message", -1, e->why.message, -1);
     rd_kafka_header_add(h, "x-error-action", -1, "DLQ", -1);

@@ -49,14 +49,30 @@ static void append_id(struct buf *sql, const char *id) {
         append_id_char(sql, *id);
 }
 
-void known_append_ids(struct buf *sql, const struct batch *b, const size_t *indexes, size_t n) {
-    buf_str(sql, "JSON_TABLE('[");
-    for (size_t i = 0; i < n; i++) {
-        buf_str(sql, i ? ",\"" : "\"");
-        append_id(sql, b->events[indexes[i]].usage.id);
-        buf_char(sql, '"');
-    }
+#define IDS_BEGIN "JSON_TABLE('["
+
+static void append_one(struct buf *sql, size_t i, const char *id) {
+    buf_str(sql, i ? ",\"" : "\"");
+    append_id(sql, id);
+    buf_char(sql, '"');
+}
+
+static void append_end(struct buf *sql) {
     buf_str(sql, "]', '$[*]' COLUMNS (id VARCHAR(191) CHARACTER SET ascii COLLATE ascii_bin PATH '$')) j");
+}
+
+void known_append_ids(struct buf *sql, const struct batch *b, const size_t *indexes, size_t n) {
+    buf_str(sql, IDS_BEGIN);
+    for (size_t i = 0; i < n; i++)
+        append_one(sql, i, b->events[indexes[i]].usage.id);
+    append_end(sql);
+}
+
+void known_append_texts(struct buf *sql, char *const *ids, size_t n) {
+    buf_str(sql, IDS_BEGIN);
+    for (size_t i = 0; i < n; i++)
+        append_one(sql, i, ids[i]);
+    append_end(sql);
 }
 
 static bool look_up_some(struct db *db, struct batch *b, const size_t *indexes, size_t n, size_t *found,

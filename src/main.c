@@ -23,10 +23,11 @@ static const struct command {
     const char *name;
     int (*main)(int argc, char **argv);
 } commands[] = {
-    {"run", cli_run},       {"migrate", cli_migrate}, {"check", cli_check},   {"warm", cli_warm},
-    {"audit", cli_audit},   {"explain", cli_explain}, {"show", cli_show},     {"lag", cli_lag},
-    {"rewind", cli_rewind}, {"pause", cli_pause},     {"resume", cli_resume}, {"simulate", cli_simulate},
-    {"help", cli_help},     {"version", cli_version},
+    {"run", cli_run},         {"migrate", cli_migrate},   {"check", cli_check},       {"warm", cli_warm},
+    {"audit", cli_audit},     {"explain", cli_explain},   {"show", cli_show},         {"lag", cli_lag},
+    {"rewind", cli_rewind},   {"pause", cli_pause},       {"resume", cli_resume},     {"outbox", cli_outbox},
+    {"dlt", cli_dlt},         {"maintain", cli_maintain}, {"simulate", cli_simulate}, {"help", cli_help},
+    {"version", cli_version},
 };
 
 static int cli_version(int argc, char **argv) {

@@ -68,12 +68,14 @@ SLOW='settler.taken@*:delay=150'
 # ---- what all rounds have in common -----------------------------------------------------------------------------------
 
 ANY_TIME='retention.ms=-1 message.timestamp.after.max.ms=9223372036854775807' # of records
-OWNED='customer_quota usage_record usage_block alert_state usage_event_outbox consumer_ledger disturbed'
+OWNED='customer_quota usage_record usage_block alert_state usage_event_outbox consumer_ledger maintenance disturbed'
 OTHERS='family family_member policy_assignment family_quota'
 
 configure_round() {
     configure "$work/config.yaml" 'batch:
   max_events: 15
+maintain:
+  interval_ms: 100
 log:
   level: debug'
     sed -i 's/sweep_interval_ms: .*/sweep_interval_ms: 100/; s/interval_ms: 100$/interval_ms: 20/

@@ -9,6 +9,8 @@ begin check
 good=$work/config.yaml
 cases=0
 schema_rows=$(sql "SELECT GROUP_CONCAT('(', version, ',', QUOTE(name), ',', QUOTE(checksum), ',', QUOTE(applied_at), ')') FROM schema_migration")
+migrations=$(find "$root/migrations" -name '*.sql' | wc -l)
+later=$(printf %04d $((migrations + 1)))_later
 
 # The server's own administrator, for what tallyd's user must not be able to do.
 admin() {
@@ -96,7 +98,7 @@ for finding in 'config  file' 'kafka   brokers .* 1 broker' 'kafka   notificatio
     'kafka   retention .*for ever' 'kafka   record size .*takes 1048588 bytes' 'kafka   group .*0 of 6' 'redis   server .*version [6-9]' \
     'redis   role .*master' 'redis   memory' 'redis   eviction .*noeviction' 'redis   script' 'redis   clock .* ms (ahead of|behind) ours' \
     'mysql   server .*version' 'mysql   writable' 'mysql   isolation .*READ COMMITTED' 'mysql   packet .*16777216' 'mysql   schema .*applied' \
-    'mysql   engine .*InnoDB' 'mysql   rights .*12 tables' 'mysql   clock .* ms (ahead of|behind) ours'; do
+    'mysql   engine .*InnoDB' 'mysql   rights .*13 tables' 'mysql   clock .* ms (ahead of|behind) ours'; do
     says "ok    $finding"
 done
 says '--    kafka   clock  .*nothing is written'
@@ -234,9 +236,11 @@ weak() {
 }
 weak "GRANT SELECT ON $MYSQL_DATABASE.* TO 'check_weak'@'127.0.0.1'"
 checks 6 'FAIL  mysql   rights              .*INSERT/UPDATE on usage_record, ' "$work/weak.yaml"
-says '.*INSERT/UPDATE on family_quota, ' '.*INSERT/UPDATE on alert_state, ' '.*INSERT/UPDATE on usage_event_outbox, ' '.*INSERT/UPDATE on consumer_ledger: '
+says '.*INSERT/UPDATE on family_quota, ' '.*INSERT/UPDATE on alert_state, ' '.*INSERT/UPDATE/DELETE on usage_event_outbox, ' '.*INSERT/UPDATE on consumer_ledger, .*INSERT/UPDATE on maintenance: '
 weak "GRANT SELECT, INSERT, UPDATE ON $MYSQL_DATABASE.* TO 'check_weak'@'127.0.0.1'"
-checks 0 'ok    mysql   rights              may read and write 12 tables' "$work/weak.yaml"
+checks 6 'FAIL  mysql   rights              DELETE on usage_event_outbox: ' "$work/weak.yaml"
+weak "GRANT SELECT, INSERT, UPDATE, DELETE ON $MYSQL_DATABASE.* TO 'check_weak'@'127.0.0.1'"
+checks 0 'ok    mysql   rights              may read and write 13 tables' "$work/weak.yaml"
 weak "GRANT SELECT, INSERT ON $MYSQL_DATABASE.* TO 'check_weak'@'127.0.0.1'; GRANT UPDATE ON $MYSQL_DATABASE.family_quota TO 'check_weak'@'127.0.0.1'"
 checks 6 'FAIL  mysql   rights              .*UPDATE on customer_quota, .*command denied' "$work/weak.yaml"
 ! grep -q 'UPDATE on family_quota' "$work/out" || die 'a right that is there is said to be missing'
@@ -253,19 +257,19 @@ checks 0 'warn  mysql   clock               [23][0-9]{4} ms behind ours'
 admin "SET GLOBAL init_connect = ''"
 
 sql 'DELETE FROM schema_migration'
-checks 7 'FAIL  mysql   schema              2 of 2 migrations are missing \(run `tallyd migrate'
+checks 7 "FAIL  mysql   schema              $migrations of $migrations migrations are missing \(run \`tallyd migrate"
 agrees 7 "$good"
 sql "INSERT INTO schema_migration VALUES $schema_rows; UPDATE schema_migration SET checksum = REPEAT('0', 64) WHERE version = 1"
 checks 7 'FAIL  mysql   schema              migration 0001, 0001_initial.sql: was applied as something else .*\)$'
-sql "REPLACE INTO schema_migration VALUES $schema_rows, (3, '0003_later.sql', REPEAT('0', 64), UTC_TIMESTAMP(3))"
-checks 0 'ok    mysql   schema              2 migrations applied, and 1 newer'
-sql "UPDATE schema_migration SET name = '0003_later.breaking.sql' WHERE version = 3"
-checks 7 'FAIL  mysql   schema              migration 0003, .*this one can.t run on it'
-sql "DELETE FROM schema_migration WHERE version = 3; RENAME TABLE usage_block TO usage_block_away"
+sql "REPLACE INTO schema_migration VALUES $schema_rows, ($((migrations + 1)), '$later.sql', REPEAT('0', 64), UTC_TIMESTAMP(3))"
+checks 0 "ok    mysql   schema              $migrations migrations applied, and 1 newer"
+sql "UPDATE schema_migration SET name = '$later.breaking.sql' WHERE version = $((migrations + 1))"
+checks 7 "FAIL  mysql   schema              migration 0*$((migrations + 1)), .*this one can.t run on it"
+sql "DELETE FROM schema_migration WHERE version > $migrations; RENAME TABLE usage_block TO usage_block_away"
 checks 6 "FAIL  mysql   rights              SELECT on usage_block: .*doesn't exist"
 sql 'RENAME TABLE usage_block_away TO usage_block'
 empty_database
-checks 7 'FAIL  mysql   schema              2 of 2 migrations are missing'
+checks 7 "FAIL  mysql   schema              $migrations of $migrations migrations are missing"
 says '--    mysql   engine, rights'
 "$tallyd" migrate -c "$work/owner.yaml" >/dev/null
 echo "ok check: $cases things about MySQL"

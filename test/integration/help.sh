@@ -27,7 +27,7 @@ cp "$work/out" "$work/overview"
 answers 0 --help
 cmp -s "$work/out" "$work/overview" || die '--help differs from help'
 commands=$(sed -n 's/^  tallyd \([a-z]*\) .*/\1/p' "$work/overview")
-assert_eq 'commands' 'run migrate check warm audit lag rewind pause resume explain show simulate help version' "$(echo "$commands" | tr '\n' ' ' | sed 's/ $//')"
+assert_eq 'commands' 'run migrate check warm audit lag rewind pause resume explain show outbox dlt maintain simulate help version' "$(echo "$commands" | tr '\n' ' ' | sed 's/ $//')"
 tried=0
 for command in $commands; do
     answers 0 help "$command"

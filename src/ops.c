@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: MIT */
+#include "ops.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "buf.h"
+#include "clock.h"
+#include "fault.h"
+#include "log.h"
+#include "maintain.h"
+#include "mysql_db.h"
+
+/* Raising the floor makes settlements queue behind it: it rather tries again later. */
+#define LOCK_WAIT_MS 1000
+
+struct ops {
+    /* shared, under `lock` */
+    pthread_mutex_t lock;
+    pthread_cond_t wake;
+    bool stopping, done;
+    /* the thread's own */
+    struct config cfg; /* borrows everything */
+    struct db *db;
+    pthread_t thread;
+    int64_t next_report_ms;
+};
+
+/* False when the process ends. */
+static bool ops_pause(void *ctx, int64_t ms) {
+    struct ops *o = ctx;
+    struct timespec until = clock_timespec(clock_monotonic_ms() + ms);
+    pthread_mutex_lock(&o->lock);
+    while (!o->stopping && pthread_cond_timedwait(&o->wake, &o->lock, &until) == 0)
+        ;
+    bool stopping = o->stopping;
+    pthread_mutex_unlock(&o->lock);
+    return !stopping;
+}
+
+static void report(struct ops *o, const struct error *err) {
+    int64_t now = clock_monotonic_ms();
+    if (now < o->next_report_ms)
+        return;
+    o->next_report_ms = now + o->cfg.retry.report_interval_ms;
+    LOG(LOG_WARN, "maintenance_waiting", LOG_E(err));
+}
+
+static void tell(const struct maintain_report *r, int64_t took_ms) {
+    bool some = r->sent_rows || r->record_rows || r->block_rows || r->floor > r->floor_before;
+    if (!r->busy)
+        LOG(some ? LOG_INFO : LOG_DEBUG, "maintained", LOG_I("outbox_rows", r->sent_rows),
+            LOG_I("usage_record_rows", r->record_rows), LOG_I("usage_block_rows", r->block_rows),
+            LOG_I("closed_before", r->floor), LOG_B("months_closed", r->floor > r->floor_before),
+            LOG_B("stopped", r->stopped), LOG_I("took_ms", took_ms));
+}
+
+/* After an error soon again, with what was in the way perhaps gone. */
+static int64_t maintain(struct ops *o) {
+    struct error err = {0};
+    struct maintain_report r;
+    int64_t since = clock_monotonic_ms();
+    bool ok = maintain_run(o->db, &o->cfg, false, ops_pause, o, &r, &err);
+    if (ok || r.sent_rows || r.record_rows || r.block_rows || r.floor > r.floor_before)
+        tell(&r, clock_monotonic_ms() - since);
+    if (!ok)
+        report(o, &err);
+    db_close(o->db); /* the next time is far away */
+    maintain_report_free(&r);
+    int64_t soon = o->cfg.retry.report_interval_ms;
+    return ok || soon > o->cfg.maintain.interval_ms ? o->cfg.maintain.interval_ms : soon;
+}
+
+static void *ops_main(void *arg) {
+    struct ops *o = arg;
+    pthread_setname_np(pthread_self(), "ops");
+    while (ops_pause(o, 0) && ops_pause(o, maintain(o)))
+        ;
+    fault_at("ops.shutdown");
+    pthread_mutex_lock(&o->lock);
+    o->done = true;
+    pthread_cond_broadcast(&o->wake);
+    pthread_mutex_unlock(&o->lock);
+    return NULL;
+}
+
+static void ops_free(struct ops *o) {
+    db_free(o->db);
+    pthread_cond_destroy(&o->wake);
+    pthread_mutex_destroy(&o->lock);
+    free(o);
+}
+
+struct ops *ops_start(const struct config *cfg, struct error *err) {
+    struct ops *o = mem_zero(1, sizeof *o);
+    pthread_mutex_init(&o->lock, NULL);
+    clock_cond_init(&o->wake);
+    o->cfg = *cfg;
+    if (o->cfg.mysql.lock_wait_timeout_ms > LOCK_WAIT_MS)
+        o->cfg.mysql.lock_wait_timeout_ms = LOCK_WAIT_MS;
+    o->db = db_new(&o->cfg, DB_READ_COMMITTED);
+    int rc = pthread_create(&o->thread, NULL, ops_main, o);
+    if (rc == 0)
+        return o;
+    error_set(err, ERROR_INTERNAL, ERROR_STOP, ERROR_NOT_DONE, rc, "ops: thread: %s", strerror(rc));
+    ops_free(o);
+    return NULL;
+}
+
+void ops_stop(struct ops *o) {
+    pthread_mutex_lock(&o->lock);
+    o->stopping = true;
+    pthread_cond_broadcast(&o->wake);
+    pthread_mutex_unlock(&o->lock);
+}
+
+bool ops_join(struct ops *o, int64_t deadline_ms) {
+    struct timespec until = clock_timespec(deadline_ms);
+    pthread_mutex_lock(&o->lock);
+    while (!o->done && pthread_cond_timedwait(&o->wake, &o->lock, &until) == 0)
+        ;
+    bool done = o->done;
+    pthread_mutex_unlock(&o->lock);
+    if (!done)
+        return false;
+    pthread_join(o->thread, NULL);
+    ops_free(o);
+    return true;
+}
