@@ -213,10 +213,12 @@ bool dlt_write(struct dlt *d, struct batch *b, bool twins, struct error *err) {
     rd_kafka_resp_err_t failure = RD_KAFKA_RESP_ERR_NO_ERROR;
     for (size_t i = 0; i < n; i++) {
         const struct batch_event *e = letters[i].event;
+        char trace[TRACE_ID_SIZE];
         letters[i].event->dlt_acked = letters[i].result == RD_KAFKA_RESP_ERR_NO_ERROR;
         if (letters[i].event->dlt_acked)
             LOG(LOG_DEBUG, "record_rejected", LOG_S("code", reject_code_name(e->why.code)),
-                LOG_S("reason", e->why.message), LOG_I("partition", e->part->id), LOG_I("offset", e->offset));
+                LOG_S("reason", e->why.message), LOG_I("partition", e->part->id), LOG_I("offset", e->offset),
+                LOG_O("trace_id", batch_event_trace_id(e, trace)));
         else
             failure = letters[i].result;
     }

@@ -34,6 +34,17 @@ void error_prefix(struct error *e, const char *fmt, ...) {
     memcpy(e->text, whole, sizeof whole);
 }
 
+void error_hide_quoted(const char *text, char *out, size_t size) {
+    static const char marks[] = "'\"";
+    const char *first = strpbrk(text, marks), *last = first;
+    for (const char *s = first; s; s = strpbrk(s + 1, marks))
+        last = s;
+    if (!first)
+        snprintf(out, size, "%s", text);
+    else /* cut by the store, it may have lost its second mark */
+        snprintf(out, size, "%.*s'…'%s", (int)(first - text), text, last > first ? last + 1 : "");
+}
+
 const char *error_area_name(enum error_area a) {
     static const char *const names[] = {"none", "config", "kafka", "redis", "mysql", "event", "internal"};
     return names[a];

@@ -14,6 +14,7 @@
 
 #include "cli.h"
 #include "json_arena.h"
+#include "log_events.h"
 
 static int cli_help(int argc, char **argv);
 static int cli_version(int argc, char **argv);
@@ -36,8 +37,14 @@ static int cli_version(int argc, char **argv) {
 }
 
 static int cli_help(int argc, char **argv) {
-    if (argc > 2)
-        return cli_usage("help", argv[2], "is one argument too many");
+    bool events = argc > 1 && strcmp(argv[1], "events") == 0;
+    bool markdown = events && argc > 2 && strcmp(argv[2], "--markdown") == 0;
+    if (argc > 2 + markdown)
+        return cli_usage("help", argv[2 + markdown], "is one argument too many");
+    if (events) {
+        log_events_print(stdout, markdown);
+        return EXIT_OK;
+    }
     if (argc == 1) {
         cli_help_overview();
         return EXIT_OK;
