@@ -321,8 +321,8 @@ static uint64_t key_of(const struct log_event *event, const struct log_field *fi
 /* Whether the line, whose fields begin at `from`, is to be written now. */
 static bool is_due(enum log_level level, const char *name, const struct log_field *fields,
                    const struct buf *line, size_t from) {
-    if (!atomic_load_explicit(&collapsing, memory_order_relaxed))
-        return true;
+    if (level == LOG_DEBUG || !atomic_load_explicit(&collapsing, memory_order_relaxed))
+        return true; /* who asks for that wants to see it all */
     const struct log_event *event = log_event_find(name);
     return !event || !event->same ||
            log_repeats_note(event, level, key_of(event, fields), clock_monotonic_ms(), line->data + from,

@@ -193,11 +193,11 @@ static void print_page(FILE *out) {
     fputs(
         "The log's events. Each line is a JSON object: ts (UTC), level and event, then the fields.\n"
         "\"error\" stands for error_area, error_action, error_code and error; a field with \"?\" isn't\n"
-        "always there. `cut`: fields were left out, so that the line has its bounds.\n"
+        "always there. cut: fields were left out, so that the line has its bounds.\n"
         "\n"
         "Those with \"x\" collapse: the same message (by the fields after \"x\"; of an error: area, action\n"
         "and code) is written five times within 10 s; from then on a line in 10 s says of the last one\n"
-        "what it said, how many were left out, `repeated`, and in how long, `over_ms`.\n",
+        "what it said, how many were left out, repeated, and in how long, over_ms. Debug lines don't.\n",
         out);
     for (size_t i = 0; i < EVENT_COUNT; i++) {
         const struct log_event *e = &events[i];

@@ -8,8 +8,9 @@ set -eu
 begin migrate
 good=$work/owner.yaml
 schema_rows=$(sql "SELECT GROUP_CONCAT('(', version, ',', QUOTE(name), ',', QUOTE(checksum), ',', QUOTE(applied_at), ')') FROM schema_migration")
-both='applied 0001_initial.sql
-applied 0002_last_record.sql'
+files=$(cd "$root/migrations" && ls)
+count=$(echo "$files" | wc -l)
+all=$(echo "$files" | sed 's/^/applied /')
 
 admin() {
     # shellcheck disable=SC2153 # from the stack's environment
@@ -45,14 +46,27 @@ definitions() {
 
 definitions >"$work/as_migrated"
 empty_database
-migrates 0 "$both"
+migrates 0 "$all"
 migrates 0 'nothing to apply'
 definitions | cmp -s - "$work/as_migrated" || die 'it comes out differently'
 assert_eq 'the checksum, as computed elsewhere' "$(sha256sum <"$root/migrations/0001_initial.sql" | cut -d ' ' -f 1)" \
     "$(sql 'SELECT checksum FROM schema_migration WHERE version = 1')"
-migrates 0 "VERSION  NAME                  STATE    APPLIED AT (UTC)
-0001     0001_initial.sql      applied  $(sql 'SELECT applied_at FROM schema_migration WHERE version = 1')
-0002     0002_last_record.sql  applied  $(sql 'SELECT applied_at FROM schema_migration WHERE version = 2')" --status
+# status STATE [APPLIED_AT]: the table of --status, of all migrations in one state.
+status() {
+    for status_file in $files; do
+        echo "$((1${status_file%%_*} - 10000))|$status_file|$1|${2:+$(sql "SELECT applied_at FROM schema_migration WHERE name = '$status_file'")}"
+    done | awk -F '|' '
+        { version[NR] = sprintf("%04d", $1); name[NR] = $2; state[NR] = $3; at[NR] = $4; if (length($2) > wide) wide = length($2) }
+        END {
+            printf "VERSION  %-" wide "s  STATE    APPLIED AT (UTC)\n", "NAME"
+            for (i = 1; i <= NR; i++) {
+                row = sprintf("%-7s  %-" wide "s  %-7s  %s", version[i], name[i], state[i], at[i])
+                sub(/ +$/, "", row)
+                print row
+            }
+        }'
+}
+migrates 0 "$(status applied at)" --status
 migrates 0 '-- nothing to apply' --dry-run
 echo 'ok migrate: fresh, twice'
 
@@ -66,7 +80,7 @@ for _ in 1 2 3; do
     two=$launched
     ended 'one of two at once' "$one" 0
     ended 'the other of two at once' "$two" 0
-    assert_eq 'what two at once did' 'applied 0001_initial.sql applied 0002_last_record.sql nothing to apply' \
+    assert_eq 'what two at once did' "$(echo "$all" | tr '\n' ' ')nothing to apply" \
         "$(cat "$work/one.log" "$work/two.log" | grep -v waiting | sort | tr '\n' ' ' | sed 's/ $//')"
 done
 empty_database
@@ -78,17 +92,15 @@ held() {
 await 'the lock is held' 10 held
 since=$(date +%s)
 migrates 0 "waiting for another migration to end
-$both"
+$all"
 [ "$(($(date +%s) - since))" -ge 1 ] || die "it didn't wait"
 echo 'ok migrate: two at once, one of which waits and has nothing to do then'
 
 # ---- looking only -----------------------------------------------------------------------------------------------------
 
 empty_database
-migrates 7 'VERSION  NAME                  STATE    APPLIED AT (UTC)
-0001     0001_initial.sql      missing
-0002     0002_last_record.sql  missing' --status
-says 'lacks 2 of 2 migrations (run `tallyd migrate'
+migrates 7 "$(status missing)" --status
+says "lacks $count of $count migrations (run \`tallyd migrate"
 "$tallyd" migrate -c "$good" --dry-run >"$work/dry.sql" 2>"$work/case.err" || die "--dry-run: exit code $?"
 assert_eq 'what looking left behind' '' "$(tables)"
 sql <"$work/dry.sql"
@@ -105,12 +117,12 @@ echo 'ok migrate: --status and --dry-run leave nothing; what the latter prints d
 # As a crash leaves it: the later tables and the record are missing.
 sql "INSERT INTO family (family_id, name) VALUES (1, 'kept'); DROP TABLE usage_floor, consumer_ledger, usage_event_outbox, alert_state;
      DELETE FROM schema_migration"
-migrates 0 "$both"
+migrates 0 "$all"
 definitions | cmp -s - "$work/as_migrated" || die 'after a crash it comes out differently'
 assert_eq 'what was in a table' kept "$(sql 'SELECT name FROM family')"
 # The floor that was set meanwhile stays.
 sql "UPDATE usage_floor SET closed_before = '2026-05-01'; DELETE FROM schema_migration"
-migrates 0 "$both"
+migrates 0 "$all"
 assert_eq 'the floor' 2026-05-01 "$(sql 'SELECT closed_before FROM usage_floor')"
 
 # A user who may make the first two tables: the third statement fails, and the next try does the rest.
@@ -127,7 +139,7 @@ says "0001_initial.sql:$line: statement 3: CREATE TABLE IF NOT EXISTS policy_ass
 assert_eq 'what it did before' 'family family_member schema_migration' "$(tables | tr '\n' ' ' | sed 's/ $//')"
 assert_eq 'what it recorded' 0 "$(sql 'SELECT COUNT(*) FROM schema_migration')"
 cp "$work/right.yaml" "$good"
-migrates 0 "$both"
+migrates 0 "$all"
 definitions | cmp -s - "$work/as_migrated" || die 'after a failure it comes out differently'
 # Who may only look can still find out that nothing is missing.
 sed "s/^  user: .*/  user: migrate_weak/; s/^  password: .*/  password: weak/" "$work/right.yaml" >"$good"
@@ -140,8 +152,10 @@ echo 'ok migrate: after a crash in the middle and after a failing statement the 
 
 cases=0
 record() {
-    sql "REPLACE INTO schema_migration VALUES $schema_rows; DELETE FROM schema_migration WHERE version > 2; $1"
+    sql "REPLACE INTO schema_migration VALUES $schema_rows; DELETE FROM schema_migration WHERE version > $count; $1"
 }
+# the two numbers behind the last one of ours
+next=$(printf %04d $((count + 1))) later=$(printf %04d $((count + 2)))
 newer="INSERT INTO schema_migration VALUES (%s, '%s', REPEAT('0', 64), '2030-01-02 03:04:05.678')"
 # refused TEXT SQL: so it's recorded; run, migrate in all its forms, and warm refuse it.
 refused() {
@@ -171,21 +185,22 @@ refused() {
 # shellcheck disable=SC2059 # the statement is the format
 {
     refused '0001_initial.sql: was applied as something else' "UPDATE schema_migration SET checksum = REPEAT('0', 64) WHERE version = 1"
-    grep -q '^0001     0001_initial.sql      changed  20' "$work/out" || die 'it is not shown as changed'
+    grep -q '^0001     0001_initial.sql  *changed  20' "$work/out" || die 'it is not shown as changed'
     refused '0001_other.sql: was applied as something else' "UPDATE schema_migration SET name = '0001_other.sql' WHERE version = 1"
-    refused '0004_gap.sql: is applied, and the one before it is not recorded' "$(printf "$newer" 4 0004_gap.sql)"
-    refused 'migration 0003, hotfix: not the name' "$(printf "$newer" 3 hotfix)"
-    refused 'migration 0003, 0004_b.sql: not the name' "$(printf "$newer" 3 0004_b.sql)"
-    refused "0003_b.breaking.sql: was applied by a newer tallyd, and this one can't run on it" "$(printf "$newer" 3 0003_b.breaking.sql)"
+    refused "${later}_gap.sql: is applied, and the one before it is not recorded" "$(printf "$newer" $((count + 2)) "${later}_gap.sql")"
+    refused "migration $next, hotfix: not the name" "$(printf "$newer" $((count + 1)) hotfix)"
+    refused "migration $next, ${later}_b.sql: not the name" "$(printf "$newer" $((count + 1)) "${later}_b.sql")"
+    refused "${next}_b.breaking.sql: was applied by a newer tallyd, and this one can't run on it" \
+        "$(printf "$newer" $((count + 1)) "${next}_b.breaking.sql")"
     refused '0001_initial.sql: is missing, and a later one is applied' "DELETE FROM schema_migration WHERE version = 1"
 
-    record "$(printf "$newer" 3 0003_add_a_column.sql); $(printf "$newer" 4 0004_and_another.sql); ALTER TABLE usage_record ADD COLUMN later INT NULL"
+    record "$(printf "$newer" $((count + 1)) "${next}_add_a_column.sql"); $(printf "$newer" $((count + 2)) "${later}_and_another.sql"); ALTER TABLE usage_record ADD COLUMN later INT NULL"
 }
-migrates 0 'nothing to apply
-0003_add_a_column.sql was applied by a newer tallyd; this one can run on it
-0004_and_another.sql was applied by a newer tallyd; this one can run on it'
+migrates 0 "nothing to apply
+${next}_add_a_column.sql was applied by a newer tallyd; this one can run on it
+${later}_and_another.sql was applied by a newer tallyd; this one can run on it"
 "$tallyd" migrate -c "$good" --status >"$work/out" 2>"$work/case.err" || die "--status on a newer one: exit code $?"
-grep -qE '^0003 +0003_add_a_column.sql +newer +2030-01-02 03:04:05.678$' "$work/out" || die 'a newer one is not shown'
+grep -qE "^$next +${next}_add_a_column.sql +newer +2030-01-02 03:04:05.678\$" "$work/out" || die 'a newer one is not shown'
 simulate events --families 20 --seed-db --count 200 --rate 0 --broken 0
 launch run "$tallyd" run -c "$good" --until-drained
 ended 'run on a newer database' "$launched" 0
