@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "error.h"
 
+#include <ctype.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -36,7 +37,10 @@ void error_prefix(struct error *e, const char *fmt, ...) {
 
 void error_hide_quoted(const char *text, char *out, size_t size) {
     static const char marks[] = "'\"";
-    const char *first = strpbrk(text, marks), *last = first;
+    const char *first = strpbrk(text, marks), *last;
+    while (first && first > text && isalpha((unsigned char)first[-1])) /* as in can't */
+        first = strpbrk(first + 1, marks);
+    last = first;
     for (const char *s = first; s; s = strpbrk(s + 1, marks))
         last = s;
     if (!first)

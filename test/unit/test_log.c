@@ -313,6 +313,9 @@ START_TEST(hidden_quotes) {
          "Incorrect string value: '…' for column `d`.`t`.`c` at row 1"},
         {"near 'it's \"secret\"' at line 1", "near '…' at line 1"},
         {"args beginning with: \"secret\" \"another\"", "args beginning with: '…'"},
+        {"The user can't", "The user can't"},
+        {"it can't take 'secret' here", "it can't take '…' here"},
+        {"'secret'", "'…'"},
         {"cut short 'secret", "cut short '…'"},
         {"", ""},
     };
