@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "event.h"
+#include "trace.h"
 
 /* One partition of an assignment. */
 struct part {
@@ -193,6 +194,12 @@ static inline bool batch_event_live(const struct batch_event *e) {
 static inline bool batch_event_decided(const struct batch_event *e) {
     return batch_event_live(e) && e->decided;
 }
+
+/* The trace that the event's record says it belongs to, "" for none: looked for when it's asked for, since
+ * few events need it. */
+const char *batch_event_trace(const struct batch_event *e, char out[TRACE_PARENT_SIZE]);
+/* Its id, for a log line; NULL for none. */
+const char *batch_event_trace_id(const struct batch_event *e, char out[TRACE_ID_SIZE]);
 
 /* Whether a family's month is to be warmed and decided (again). */
 bool batch_any_dirty(const struct batch *b);

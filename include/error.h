@@ -50,6 +50,10 @@ void error_clear(struct error *e);
 /* Puts "prefix: " before the recorded sentence, as a caller knows more. */
 void error_prefix(struct error *e, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
+/* A store's message without what it quotes, which may be a record's data: from its first quotation mark (not
+ * a word's apostrophe) to its last, since a value may hold some itself; "…" stands for it. Cut to `size`. */
+void error_hide_quoted(const char *text, char *out, size_t size);
+
 /* Stable lower-case names for logs. */
 const char *error_area_name(enum error_area a);
 const char *error_action_name(enum error_action a);

@@ -18,6 +18,7 @@ struct outbox_row {
     int64_t family_id;
     char *event_id;     /* owned */
     char *payload_json; /* owned */
+    char *traceparent;  /* owned; NULL: its event named no trace */
     int64_t created_at_ms;
     int retry_count;
     int64_t lease_end_ms;    /* monotonic clock: the lease surely holds until then */

@@ -341,3 +341,21 @@ void batch_judge_twins(struct batch *b) {
             judge_against(b, i, first->usage.family_id, first->usage.customer_id, first->usage.bytes_used);
     }
 }
+
+const char *batch_event_trace(const struct batch_event *e, char out[TRACE_PARENT_SIZE]) {
+    rd_kafka_headers_t *headers = NULL;
+    const void *value = NULL, *second = NULL;
+    size_t len = 0, second_len = 0;
+    out[0] = '\0';
+    if (!e->msg || rd_kafka_message_headers(e->msg, &headers) != RD_KAFKA_RESP_ERR_NO_ERROR ||
+        rd_kafka_header_get(headers, 0, TRACE_HEADER, &value, &len) != RD_KAFKA_RESP_ERR_NO_ERROR ||
+        rd_kafka_header_get(headers, 1, TRACE_HEADER, &second, &second_len) == RD_KAFKA_RESP_ERR_NO_ERROR)
+        return out; /* with two, neither is known to be the one that holds */
+    trace_parent_parse(value, len, out);
+    return out;
+}
+
+const char *batch_event_trace_id(const struct batch_event *e, char out[TRACE_ID_SIZE]) {
+    char parent[TRACE_PARENT_SIZE];
+    return trace_id(batch_event_trace(e, parent), out);
+}

@@ -39,7 +39,8 @@ static const struct page pages[] = {
      "                     isn't waited for: then the exit code is 11\n"
      "\n"
      "SIGTERM or SIGINT ends it within shutdown.deadline_ms, a second one at once; nothing is\n"
-     "lost by either. Logs go to standard output, one JSON object a line.\n",
+     "lost by either. SIGHUP has it read log.level again, and say which other keys changed. Logs\n"
+     "go to standard output, one JSON object a line; `tallyd help events` lists them.\n",
      CODES_ALWAYS CODE_CONFIG CODE_KAFKA CODE_REDIS CODE_MYSQL CODE_SCHEMA
      "  8  the shutdown deadline passed; nothing is lost by it\n"
      "  11 drained, but for what lies on paused partitions\n",
@@ -219,8 +220,8 @@ static const struct page pages[] = {
     {"simulate", "simulate -c FILE [options]", "produce usage events with the shape of a real population",
      NULL, CODES_ALWAYS CODE_CONFIG CODE_KAFKA CODE_MYSQL CODE_SCHEMA,
      "tallyd simulate -c tallyd.yaml --seed-db --count 50000 --rate 2000"},
-    {"help", "help [COMMAND | metrics]", "this page, or a command's; or the metrics",
-     "  --markdown         of the metrics: a table in Markdown\n", "  0  done\n  2  no such command\n",
+    {"help", "help [COMMAND | events | metrics]", "this page, or a command's; the log's events; the metrics",
+     "  --markdown         of events and metrics: a table in Markdown\n", "  0  done\n  2  no such command\n",
      "tallyd help check"},
     {"version", "version", "the version, and those of the libraries in use", "", "  0  done\n",
      "tallyd --version"},

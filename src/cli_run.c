@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +22,7 @@
 #include "recent.h"
 #include "redis.h"
 #include "relay.h"
+#include "reload.h"
 #include "status.h"
 #include "watch.h"
 #include "worker.h"
@@ -28,10 +30,12 @@
 #define TICK_MS 100
 #define DRAIN_CHECK_MS 200
 #define PROGRESS_MS 10000
+#define REPEAT_WINDOW_MS 10000
 #define LAST_WORDS_MS 500 /* left of the deadline for saying so and exiting */
 
 /* A running daemon; main starts it top down and ends it bottom up. */
 struct daemon {
+    const char *config_path;
     struct config *cfg;
     struct watch *watch;
     struct messages *messages;
@@ -217,6 +221,9 @@ static enum drain_state daemon_wait(struct daemon *d) {
             heartbeat_end(); /* the end has a deadline of its own */
             return state;
         }
+        if (watch_take_reload(d->watch))
+            reload_log_level(d->config_path, d->cfg);
+        log_tick();
         int64_t now = clock_monotonic_ms();
         if (now >= next_progress) {
             log_progress(d, "progress");
@@ -234,11 +241,14 @@ static int drained_but_paused(const struct daemon *d) {
     return EXIT_NOT_DONE;
 }
 
-static int run_daemon(struct config *cfg, bool until_drained) {
+static int run_daemon(const char *config_path, struct config *cfg, bool until_drained) {
     struct error err = {0};
     int code = EXIT_OK;
-    struct daemon d = {
-        .cfg = cfg, .metrics = metrics_new(), .recent = recent_new(), .started_ms = clock_monotonic_ms()};
+    struct daemon d = {.config_path = config_path,
+                       .cfg = cfg,
+                       .metrics = metrics_new(),
+                       .recent = recent_new(),
+                       .started_ms = clock_monotonic_ms()};
     d.watch = watch_start(cfg->shutdown.deadline_ms, EXIT_DEADLINE, &err);
     bool started = d.watch && daemon_start(&d, until_drained, &err);
     if (started) {
@@ -259,9 +269,11 @@ static int run_daemon(struct config *cfg, bool until_drained) {
     fault_at("main.shutdown");
     bool ended = daemon_stop(&d);
     bool told = ended && monitor_stop(d.monitor, watch_deadline(d.watch) - LAST_WORDS_MS);
+    log_flush();
     log_progress(&d, "stopped");
     if (!ended) {
         LOG(LOG_ERROR, "deadline_passed", LOG_I("deadline_ms", cfg->shutdown.deadline_ms));
+        log_flush();          /* of those threads */
         _exit(EXIT_DEADLINE); /* threads still use everything */
     }
     code = started ? code : cli_exit_code(&err);
@@ -271,6 +283,14 @@ static int run_daemon(struct config *cfg, bool until_drained) {
     metrics_free(d.metrics);
     recent_free(d.recent);
     return code;
+}
+
+/* Who sends SIGHUP wants another log level, and not the process' end because it came too early for that. */
+static void hold_hangups(void) {
+    sigset_t hangup;
+    sigemptyset(&hangup);
+    sigaddset(&hangup, SIGHUP);
+    pthread_sigmask(SIG_BLOCK, &hangup, NULL);
 }
 
 int cli_run(int argc, char **argv) {
@@ -295,9 +315,11 @@ int cli_run(int argc, char **argv) {
     if (!cfg)
         return EXIT_CONFIG;
     log_init(STDOUT_FILENO, cfg->log_level);
+    log_collapse(REPEAT_WINDOW_MS);
+    hold_hangups();
     int code = check_dependencies(cfg);
     if (code == EXIT_OK)
-        code = run_daemon(cfg, until_drained);
+        code = run_daemon(path, cfg, until_drained);
     config_free(cfg);
     return code;
 }

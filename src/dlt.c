@@ -201,10 +201,12 @@ static bool is_due(const struct batch_event *e, bool twins) {
 }
 
 static void note_acked(struct dlt *d, struct batch_event *e) {
+    char trace[TRACE_ID_SIZE];
     e->dlt_acked = true;
     metrics_add(d->metrics, METRIC_DLT, e->why.code, 1);
     LOG(LOG_DEBUG, "record_rejected", LOG_S("code", reject_code_name(e->why.code)),
-        LOG_S("reason", e->why.message), LOG_I("partition", e->part->id), LOG_I("offset", e->offset));
+        LOG_S("reason", e->why.message), LOG_I("partition", e->part->id), LOG_I("offset", e->offset),
+        LOG_O("trace_id", batch_event_trace_id(e, trace)));
 }
 
 bool dlt_write(struct dlt *d, struct batch *b, bool twins, struct error *err) {

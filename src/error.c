@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "error.h"
 
+#include <ctype.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -32,6 +33,20 @@ void error_prefix(struct error *e, const char *fmt, ...) {
     va_end(ap);
     snprintf(whole, sizeof whole, "%s: %.*s", prefix, (int)(sizeof whole - sizeof prefix - 3), e->text);
     memcpy(e->text, whole, sizeof whole);
+}
+
+void error_hide_quoted(const char *text, char *out, size_t size) {
+    static const char marks[] = "'\"";
+    const char *first = strpbrk(text, marks), *last;
+    while (first && first > text && isalpha((unsigned char)first[-1])) /* as in can't */
+        first = strpbrk(first + 1, marks);
+    last = first;
+    for (const char *s = first; s; s = strpbrk(s + 1, marks))
+        last = s;
+    if (!first)
+        snprintf(out, size, "%s", text);
+    else /* cut by the store, it may have lost its second mark */
+        snprintf(out, size, "%.*s'…'%s", (int)(first - text), text, last > first ? last + 1 : "");
 }
 
 const char *error_area_name(enum error_area a) {

@@ -21,12 +21,16 @@
 
 #include "buf.h"
 #include "clock.h"
+#include "digest.h"
+#include "log_repeats.h"
 
 #define LINE_MAX_BYTES PIPE_BUF /* a pipe takes that much whole or not at all */
 /* Of 1 ms: should a write hang after all, it holds up one thread for good, not all. */
 #define LOCK_TRIES 100
 
-static enum log_level log_lowest = LOG_INFO;
+static const char *const level_names[] = {"debug", "info", "warn", "error"};
+static atomic_int log_lowest = LOG_INFO;
+static atomic_bool collapsing;
 static atomic_uint_fast64_t lines_lost;
 static pthread_mutex_t sink_lock = PTHREAD_MUTEX_INITIALIZER;
 /* Under sink_lock. */
@@ -51,7 +55,7 @@ static int open_anew(int fd, const struct stat *st) {
 
 void log_init(int fd, enum log_level lowest) {
     struct stat st = {0};
-    log_lowest = lowest;
+    log_set_level(lowest);
     if (sink.own)
         close(sink.fd);
     int own = fstat(fd, &st) == 0 ? open_anew(fd, &st) : -1;
@@ -63,7 +67,19 @@ void log_init(int fd, enum log_level lowest) {
 }
 
 bool log_enabled(enum log_level level) {
-    return level >= log_lowest;
+    return (int)level >= atomic_load_explicit(&log_lowest, memory_order_relaxed);
+}
+
+void log_set_level(enum log_level lowest) {
+    atomic_store(&log_lowest, (int)lowest);
+}
+
+enum log_level log_level(void) {
+    return (enum log_level)atomic_load(&log_lowest);
+}
+
+const char *log_level_name(enum log_level level) {
+    return level_names[level];
 }
 
 uint64_t log_lost(void) {
@@ -71,9 +87,8 @@ uint64_t log_lost(void) {
 }
 
 bool log_level_parse(const char *word, enum log_level *out) {
-    static const char *const names[] = {"debug", "info", "warn", "error"};
     for (int i = 0; i < 4; i++) {
-        if (strcmp(word, names[i]) == 0) {
+        if (strcmp(word, level_names[i]) == 0) {
             *out = (enum log_level)i;
             return true;
         }
@@ -97,6 +112,39 @@ static size_t utf8_sequence(const unsigned char *s) {
     return overlong || outside ? 0 : n;
 }
 
+/* Of a whole sequence. */
+static uint32_t code_point(const unsigned char *s, size_t n) {
+    static const unsigned char first_bits[] = {0, 0x7F, 0x1F, 0x0F, 0x07};
+    uint32_t c = s[0] & first_bits[n];
+    for (size_t i = 1; i < n; i++)
+        c = c << 6 | (s[i] & 0x3F);
+    return c;
+}
+
+/* What a terminal or an editor obeys instead of showing it. */
+static bool is_unseen(uint32_t c) {
+    static const struct {
+        uint32_t first, last;
+    } unseen[] = {
+        {0x00, 0x1F},     {0x7F, 0x9F},                       /* C0, DEL, C1 */
+        {0xAD, 0xAD},     {0x61C, 0x61C},   {0x180E, 0x180E}, /* soft hyphen; direction; a separator */
+        {0x200B, 0x200F}, {0x2028, 0x202E},                   /* without width; line ends; direction */
+        {0x2060, 0x206F}, {0xFEFF, 0xFEFF}, {0xFFF9, 0xFFFB}, {0xE0000, 0xE007F},
+    };
+    for (size_t i = 0; i < sizeof unseen / sizeof *unseen; i++) {
+        if (c >= unseen[i].first && c <= unseen[i].last)
+            return true;
+    }
+    return false;
+}
+
+static void append_escaped(struct buf *b, uint32_t c) {
+    if (c < 0x10000)
+        buf_printf(b, "\\u%04x", c);
+    else
+        buf_printf(b, "\\u%04x\\u%04x", 0xD800 + ((c - 0x10000) >> 10), 0xDC00 + ((c - 0x10000) & 0x3FF));
+}
+
 static void append_json_string(struct buf *b, const char *text) {
     buf_char(b, '"');
     for (const unsigned char *s = (const unsigned char *)text; *s;) {
@@ -107,8 +155,10 @@ static void append_json_string(struct buf *b, const char *text) {
         } else if (*s == '"' || *s == '\\') {
             buf_char(b, '\\');
             buf_char(b, (char)*s);
-        } else if (*s < 0x20) {
-            buf_printf(b, "\\u%04x", *s);
+        } else if (*s >= 0x20 && *s < 0x7F) {
+            buf_char(b, (char)*s);
+        } else if (is_unseen(code_point(s, n))) {
+            append_escaped(b, code_point(s, n));
         } else {
             buf_append(b, s, n);
         }
@@ -134,6 +184,8 @@ static void append_field(struct buf *b, const struct log_field *f) {
         append_error(b, f->text);
         return;
     }
+    if (f->kind == LOG_FIELD_OPTIONAL && !f->text)
+        return;
     append_name(b, f->name);
     if (f->kind == LOG_FIELD_INT)
         buf_i64(b, f->number);
@@ -184,7 +236,6 @@ static bool lock_sink(void) {
 }
 
 static void begin_line(struct buf *line, enum log_level level, const char *event) {
-    static const char *const names[] = {"debug", "info", "warn", "error"};
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
     struct tm tm;
@@ -193,7 +244,7 @@ static void begin_line(struct buf *line, enum log_level level, const char *event
     size_t n = strftime(stamp, sizeof stamp, "%Y-%m-%dT%H:%M:%S", &tm);
     stamp[n] = '\0';
     buf_printf(line, "{\"ts\":\"%s.%03ldZ\",\"level\":\"%s\",\"event\":\"%s\"", stamp, now.tv_nsec / 1000000,
-               names[level], event);
+               level_names[level], event);
 }
 
 /* Says how many lines were lost since that was last said; false when it can't be said either. */
@@ -212,30 +263,122 @@ static bool tell_lost(void) {
     return told;
 }
 
-static void write_line(const struct buf *line) {
+/* False when it couldn't be; the caller counts it. */
+static bool write_line(const struct buf *line) {
     bool written = false;
     if (lock_sink()) {
         written = tell_lost() && sink_put(line->data, line->len);
         pthread_mutex_unlock(&sink_lock);
     }
-    if (!written)
-        atomic_fetch_add(&lines_lost, 1);
+    return written;
+}
+
+static void end_line(struct buf *line) {
+    buf_str(line, "}\n");
+}
+
+/* Those that have room, its end included. */
+static void append_fields(struct buf *line, const struct log_field *fields) {
+    static const char cut[] = ",\"cut\":true";
+    for (; fields->name; fields++) {
+        size_t before = line->len;
+        append_field(line, fields);
+        if (line->len + sizeof cut + sizeof "}\n" > LINE_MAX_BYTES) {
+            line->len = before;
+            buf_str(line, cut);
+            return;
+        }
+    }
+}
+
+static uint64_t digest_field(uint64_t digest, const struct log_field *f) {
+    if (f->kind == LOG_FIELD_ERROR) {
+        const struct error *e = f->text;
+        digest = digest_number(digest, (uint64_t)e->area);
+        digest = digest_number(digest, (uint64_t)e->action);
+        return digest_number(digest, (uint64_t)e->code);
+    }
+    if (f->kind == LOG_FIELD_INT || f->kind == LOG_FIELD_BOOL)
+        return digest_number(digest, (uint64_t)f->number);
+    return f->text ? digest_bytes(digest, f->text, strlen(f->text) + 1) : digest_number(digest, 256);
+}
+
+/* What makes it the same message as another of its event. */
+static uint64_t key_of(const struct log_event *event, const struct log_field *fields) {
+    uint64_t digest = DIGEST_START;
+    for (; *event->same && fields->name; fields++) {
+        size_t len = strlen(fields->name);
+        for (const char *word = event->same; *word;) {
+            size_t word_len = strcspn(word, " ");
+            if (word_len == len && memcmp(word, fields->name, len) == 0)
+                digest = digest_field(digest, fields);
+            word += word_len + strspn(word + word_len, " ");
+        }
+    }
+    return digest;
+}
+
+/* Whether the line, whose fields begin at `from`, is to be written now. */
+static bool is_due(enum log_level level, const char *name, const struct log_field *fields,
+                   const struct buf *line, size_t from) {
+    if (level == LOG_DEBUG || !atomic_load_explicit(&collapsing, memory_order_relaxed))
+        return true; /* who asks for that wants to see it all */
+    const struct log_event *event = log_event_find(name);
+    return !event || !event->same ||
+           log_repeats_note(event, level, key_of(event, fields), clock_monotonic_ms(), line->data + from,
+                            line->len - from);
 }
 
 void log_write(enum log_level level, const char *event, const struct log_field *fields) {
-    static const char cut[] = ",\"cut\":true", end[] = "}\n";
     struct buf line = {0};
     begin_line(&line, level, event);
-    for (; fields->name; fields++) {
-        size_t before = line.len;
-        append_field(&line, fields);
-        if (line.len + sizeof cut + sizeof end > LINE_MAX_BYTES) {
-            line.len = before;
-            buf_str(&line, cut);
-            break;
-        }
+    size_t from = line.len;
+    append_fields(&line, fields);
+    if (is_due(level, event, fields, &line, from)) {
+        end_line(&line);
+        if (!write_line(&line))
+            atomic_fetch_add(&lines_lost, 1);
     }
-    buf_str(&line, end);
-    write_line(&line);
     buf_free(&line);
+}
+
+/* ---- what was counted instead ---- */
+
+static bool write_repeat(const struct log_repeat *r, int64_t now_ms) {
+    struct buf line = {0};
+    begin_line(&line, r->level, r->event->name);
+    buf_append(&line, r->fields, r->len);
+    buf_printf(&line, ",\"repeated\":%llu,\"over_ms\":%lld", (unsigned long long)r->repeated,
+               (long long)(now_ms - r->since_ms));
+    end_line(&line);
+    bool written = write_line(&line);
+    buf_free(&line);
+    return written;
+}
+
+void log_collapse(int64_t window_ms) {
+    log_repeats_init(window_ms);
+    atomic_store(&collapsing, window_ms > 0);
+}
+
+void log_tick(void) {
+    struct log_repeat r;
+    if (!atomic_load(&collapsing))
+        return;
+    int64_t now_ms = clock_monotonic_ms();
+    while (log_repeats_take(now_ms, false, &r)) {
+        if (!write_repeat(&r, now_ms) && !log_repeats_put_back(&r))
+            atomic_fetch_add(&lines_lost, r.repeated);
+    }
+}
+
+void log_flush(void) {
+    struct log_repeat r;
+    if (!atomic_load(&collapsing))
+        return;
+    int64_t now_ms = clock_monotonic_ms();
+    while (log_repeats_take(now_ms, true, &r)) {
+        if (!write_repeat(&r, now_ms))
+            atomic_fetch_add(&lines_lost, r.repeated);
+    }
 }

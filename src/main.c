@@ -14,6 +14,7 @@
 
 #include "cli.h"
 #include "json_arena.h"
+#include "log_events.h"
 #include "metrics.h"
 
 static int cli_help(int argc, char **argv);
@@ -44,6 +45,7 @@ static const struct topic {
     const char *name;
     void (*print)(FILE *out, bool markdown);
 } topics[] = {
+    {"events", log_events_print},
     {"metrics", metrics_print_table},
 };
 
@@ -64,7 +66,7 @@ static int cli_help(int argc, char **argv) {
     if (argc > 1 && print_topic(argv[1], markdown))
         return EXIT_OK;
     if (markdown)
-        return cli_usage("help", argv[2], "is for what isn't a command: metrics");
+        return cli_usage("help", argv[2], "is for what isn't a command: events, metrics");
     if (argc == 1) {
         cli_help_overview();
         return EXIT_OK;

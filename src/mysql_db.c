@@ -4,9 +4,9 @@
 #include <errmsg.h>
 #include <errno.h>
 #include <mysqld_error.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
 #include <unistd.h>
 
 #include "clock.h"
@@ -16,6 +16,7 @@
 #define CODE_LOCK_WAIT 1205
 #define CODE_DEADLOCK 1213
 #define CODE_DUPLICATE 1062
+#define CODE_SIGNAL 1644
 
 /* One row a code that means more than "a fault to wait for" (DESIGN §4). */
 static const struct {
@@ -64,7 +65,33 @@ static const struct {
     {4025, ERROR_REJECT, ERROR_NOT_DONE, false},
 };
 
+/* Server messages that quote names only: of tables, columns, users, variables, never a value. */
+static bool quotes_names(unsigned code) {
+    static const unsigned codes[] = {
+        1044, 1045, 1049, 1050, 1054, 1060, 1061, 1091, 1109, 1129, 1130, 1142,
+        1143, 1144, 1146, 1193, 1203, 1226, 1227, 1231, 1238, 1264, 1265, 1290,
+        1305, 1364, 1370, 1406, 1048, 1524, 1698, 3118, 3819, 4025, 4151,
+    };
+    for (size_t i = 0; i < sizeof codes / sizeof *codes; i++) {
+        if (codes[i] == code)
+            return true;
+    }
+    return code >= CR_MIN_ERROR && code <= CR_MAX_ERROR; /* the client library's own */
+}
+
+/* A message of the server's as it may be told. Some hold the value that they are about, a syntax error a
+ * piece of the statement, and what a trigger says is up to whoever wrote it. */
+static void tellable(unsigned code, const char *why, char *out, size_t size) {
+    if (code == CODE_SIGNAL)
+        snprintf(out, size, "a trigger or procedure of the database's signals an error of its own");
+    else if (quotes_names(code))
+        snprintf(out, size, "%s", why);
+    else
+        error_hide_quoted(why, out, size);
+}
+
 bool db_fail_with(struct db *db, unsigned code, const char *what, const char *why, struct error *err) {
+    char told[512];
     enum error_action action = ERROR_STOP;
     enum error_effect effect = code >= CR_MIN_ERROR && code <= CR_MAX_ERROR ? ERROR_UNKNOWN : ERROR_NOT_DONE;
     bool broken = true; /* of what isn't known a new connection may know better: after a failover, say */
@@ -75,7 +102,8 @@ bool db_fail_with(struct db *db, unsigned code, const char *what, const char *wh
             broken = known_codes[i].broken;
         }
     }
-    error_set(err, ERROR_MYSQL, action, effect, (int)code, "%s: %s", what, why);
+    tellable(code, why, told, sizeof told);
+    error_set(err, ERROR_MYSQL, action, effect, (int)code, "%s: %.450s", what, told);
     if (broken)
         db_close(db);
     return false;

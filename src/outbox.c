@@ -6,6 +6,7 @@
 
 #include "clock.h"
 #include "period.h"
+#include "trace.h"
 
 #define SWEEP_LOCK "tallyd.outbox.sweep"
 
@@ -14,6 +15,7 @@ void outbox_row_free(struct outbox_row *r) {
         return;
     free(r->event_id);
     free(r->payload_json);
+    free(r->traceparent);
     free(r);
 }
 
@@ -90,6 +92,9 @@ static struct outbox_row *row_from(const struct db_rows *rows, int64_t lease_end
     if (!period_parse_utc(rows->row[4], &r->created_at_ms))
         r->created_at_ms = 0;
     r->retry_count = (int)db_i64(rows, 5, 0);
+    char parent[TRACE_PARENT_SIZE];
+    if (rows->row[6] && trace_parent_parse(rows->row[6], strlen(rows->row[6]), parent))
+        r->traceparent = mem_strdup(parent);
     r->lease_end_ms = lease_end_ms;
     return r;
 }
@@ -103,15 +108,16 @@ static bool claim_rows(struct db *db, const struct config *cfg, int64_t owner, s
     int64_t lease_end =
         clock_monotonic_ms() +
         cfg->outbox.lease_ms; /* before the database's clock is read: never later than its end */
-    buf_printf(&sql,
-               "SELECT o.outbox_id, o.family_id, o.event_id, o.payload_json, o.created_at, o.retry_count "
-               "FROM usage_event_outbox o WHERE o.status = 'PUBLISH_PENDING' "
-               "AND (o.lease_until IS NULL OR o.lease_until <= UTC_TIMESTAMP(3)) "
-               "AND (o.next_retry_at IS NULL OR o.next_retry_at <= UTC_TIMESTAMP(3)) "
-               "AND NOT EXISTS (SELECT 1 FROM usage_event_outbox e WHERE e.status = 'PUBLISH_PENDING' "
-               "AND e.family_id = o.family_id AND e.outbox_id < o.outbox_id) "
-               "ORDER BY o.outbox_id LIMIT %zu FOR UPDATE SKIP LOCKED",
-               limit);
+    buf_printf(
+        &sql,
+        "SELECT o.outbox_id, o.family_id, o.event_id, o.payload_json, o.created_at, o.retry_count, o.traceparent "
+        "FROM usage_event_outbox o WHERE o.status = 'PUBLISH_PENDING' "
+        "AND (o.lease_until IS NULL OR o.lease_until <= UTC_TIMESTAMP(3)) "
+        "AND (o.next_retry_at IS NULL OR o.next_retry_at <= UTC_TIMESTAMP(3)) "
+        "AND NOT EXISTS (SELECT 1 FROM usage_event_outbox e WHERE e.status = 'PUBLISH_PENDING' "
+        "AND e.family_id = o.family_id AND e.outbox_id < o.outbox_id) "
+        "ORDER BY o.outbox_id LIMIT %zu FOR UPDATE SKIP LOCKED",
+        limit);
     bool ok = db_exec_text(db, "START TRANSACTION", NULL, err) && db_query(db, &sql, &rows, err);
     while (ok && db_next(&rows))
         outbox_list_push(&got, row_from(&rows, lease_end));
@@ -242,7 +248,7 @@ bool outbox_find_held(struct db *db, int64_t owner, const char *const *event_ids
         return true;
     int64_t now = clock_monotonic_ms();
     buf_str(&sql,
-            "SELECT outbox_id, family_id, event_id, payload_json, created_at, retry_count, "
+            "SELECT outbox_id, family_id, event_id, payload_json, created_at, retry_count, traceparent, "
             "TIMESTAMPDIFF(MICROSECOND, UTC_TIMESTAMP(3), lease_until) DIV 1000 FROM usage_event_outbox "
             "WHERE event_id IN ");
     append_event_ids(db, &sql, event_ids, n);
@@ -251,7 +257,7 @@ bool outbox_find_held(struct db *db, int64_t owner, const char *const *event_ids
     bool ok = db_query(db, &sql, &rows, err);
     buf_free(&sql);
     while (ok && db_next(&rows))
-        outbox_list_push(out, row_from(&rows, now + db_i64(&rows, 6, 0)));
+        outbox_list_push(out, row_from(&rows, now + db_i64(&rows, 7, 0)));
     db_rows_free(&rows);
     return ok;
 }

@@ -400,8 +400,12 @@ static void refused(struct worker *w, struct batch *b, const struct error *err) 
         return;
     }
     if (b->count == 1 && batch_event_live(&b->events[0])) {
-        LOG(LOG_ERROR, "event_refused", LOG_S("event_id", b->events[0].usage.id),
-            LOG_I("partition", b->events[0].part->id), LOG_I("offset", b->events[0].offset), LOG_E(err));
+        const struct batch_event *e = &b->events[0];
+        char trace[TRACE_ID_SIZE];
+        LOG(LOG_ERROR, "event_refused", LOG_S("event_id", e->usage.id),
+            LOG_I("family_id", e->usage.family_id), LOG_I("customer_id", e->usage.customer_id),
+            LOG_I("partition", e->part->id), LOG_I("offset", e->offset), LOG_E(err),
+            LOG_O("trace_id", batch_event_trace_id(e, trace)));
         batch_reject(b, 0, REJECT_SETTLEMENT_REJECTED, "the database refuses the event's data (code %d)",
                      err->code);
         b->groups[0].dirty = true; /* what was decided and is dropped must leave no trace */

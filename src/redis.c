@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <hiredis/hiredis.h>
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -44,11 +45,16 @@ static const struct {
 
 static bool reply_fail(const char *text, struct error *err) {
     enum error_action action = ERROR_STOP;
+    char told[256];
+    error_hide_quoted(text, told,
+                      sizeof told); /* some quote the arguments they are about, but none of those */
     for (size_t i = 0; i < sizeof known_replies / sizeof *known_replies; i++) {
-        if (strncmp(text, known_replies[i].prefix, strlen(known_replies[i].prefix)) == 0)
+        if (strncmp(text, known_replies[i].prefix, strlen(known_replies[i].prefix)) == 0) {
             action = known_replies[i].action;
+            snprintf(told, sizeof told, "%s", text);
+        }
     }
-    return error_set(err, ERROR_REDIS, action, ERROR_NOT_DONE, 0, "redis: %s", text);
+    return error_set(err, ERROR_REDIS, action, ERROR_NOT_DONE, 0, "redis: %s", told);
 }
 
 /* A lost or late answer: the commands may have run. */

@@ -19,6 +19,7 @@
 #include "log.h"
 #include "notification.h"
 #include "retry.h"
+#include "trace.h"
 
 #define ROUND_ROWS 500       /* rows looked at in one round: bounds the statements */
 #define LEASE_MARGIN_MS 2000 /* for marking after the last possible report */
@@ -199,6 +200,38 @@ static bool choose(struct relay *r, const struct firsts *f, struct outbox_list *
     return ok;
 }
 
+/* The header belongs to the row: the same at the first publish and at every later one. */
+static rd_kafka_headers_t *headers_for(const struct outbox_row *row) {
+    if (!row->traceparent)
+        return NULL;
+    rd_kafka_headers_t *headers = rd_kafka_headers_new(1);
+    rd_kafka_header_add(headers, TRACE_HEADER, -1, row->traceparent, -1);
+    return headers;
+}
+
+static rd_kafka_resp_err_t produce_row(struct relay *r, struct flight *f, const struct buf *key,
+                                       const struct buf *value) {
+    rd_kafka_headers_t *headers = headers_for(f->row);
+    rd_kafka_vu_t vus[] = {
+        {.vtype = RD_KAFKA_VTYPE_TOPIC, .u.cstr = r->cfg->kafka.notification_topic},
+        {.vtype = RD_KAFKA_VTYPE_KEY, .u.mem = {.ptr = key->data, .size = key->len}},
+        {.vtype = RD_KAFKA_VTYPE_VALUE, .u.mem = {.ptr = value->data, .size = value->len}},
+        {.vtype = RD_KAFKA_VTYPE_TIMESTAMP, .u.i64 = f->row->created_at_ms},
+        {.vtype = RD_KAFKA_VTYPE_MSGFLAGS, .u.i = RD_KAFKA_MSG_F_COPY},
+        {.vtype = RD_KAFKA_VTYPE_OPAQUE, .u.ptr = f},
+        {.vtype = RD_KAFKA_VTYPE_HEADERS, .u.headers = headers}, /* last: left out without any */
+    };
+    rd_kafka_error_t *error =
+        rd_kafka_produceva(r->producer, vus, sizeof vus / sizeof *vus - (headers ? 0 : 1));
+    if (!error)
+        return RD_KAFKA_RESP_ERR_NO_ERROR;
+    rd_kafka_resp_err_t code = rd_kafka_error_code(error);
+    rd_kafka_error_destroy(error);
+    if (headers)
+        rd_kafka_headers_destroy(headers);
+    return code;
+}
+
 static void produce(struct relay *r, struct flight *f) {
     struct fault fault = fault_at("relay.produce");
     if (fault.verdict == FAULT_FATAL)
@@ -213,16 +246,11 @@ static void produce(struct relay *r, struct flight *f) {
     notification_envelope(&value, f->row->event_id, f->row->created_at_ms, f->row->payload_json,
                           strlen(f->row->payload_json));
     rd_kafka_resp_err_t code;
-    do {
-        code =
-            rd_kafka_producev(r->producer, RD_KAFKA_V_TOPIC(r->cfg->kafka.notification_topic),
-                              RD_KAFKA_V_KEY(key.data, key.len), RD_KAFKA_V_VALUE(value.data, value.len),
-                              RD_KAFKA_V_TIMESTAMP(f->row->created_at_ms),
-                              RD_KAFKA_V_MSGFLAGS(RD_KAFKA_MSG_F_COPY), RD_KAFKA_V_OPAQUE(f), RD_KAFKA_V_END);
+    while ((code = produce_row(r, f, &key, &value)) == RD_KAFKA_RESP_ERR__QUEUE_FULL) {
         heartbeat_beat();
-        if (code == RD_KAFKA_RESP_ERR__QUEUE_FULL)
-            rd_kafka_poll(r->producer, 50);
-    } while (code == RD_KAFKA_RESP_ERR__QUEUE_FULL);
+        rd_kafka_poll(r->producer, 50);
+    }
+    heartbeat_beat();
     if (code == RD_KAFKA_RESP_ERR_NO_ERROR)
         r->in_flight++;
     else
@@ -302,8 +330,10 @@ static bool handle_refusal(struct relay *r, const struct flight *f, struct error
     struct error why = {0};
     kafka_error(f->result, "publish", NULL, &why);
     if (why.action == ERROR_REJECT || f->row->retry_count + 1 >= r->cfg->outbox.max_attempts) {
+        char trace[TRACE_ID_SIZE];
         LOG(LOG_ERROR, "notification_failed", LOG_I("outbox_id", f->row->outbox_id),
-            LOG_I("family_id", f->row->family_id), LOG_S("event_id", f->row->event_id), LOG_E(&why));
+            LOG_I("family_id", f->row->family_id), LOG_S("event_id", f->row->event_id), LOG_E(&why),
+            LOG_O("trace_id", trace_id(f->row->traceparent, trace)));
         if (!outbox_mark_failed(r->db, r->owner, f->row->outbox_id, f->row->event_id, why.text, db_err))
             return false;
         metrics_add(r->metrics, METRIC_PUBLISH_FAILED, 0, 1);

@@ -221,6 +221,9 @@ static struct outbox_row *row_for(struct settle *s, const struct call *c, int64_
     row->family_id = c->event->usage.family_id;
     row->event_id = mem_strdup(c->event->usage.id);
     row->payload_json = payload.data; /* taken over */
+    char parent[TRACE_PARENT_SIZE];
+    if (*batch_event_trace(c->event, parent))
+        row->traceparent = mem_strdup(parent);
     row->created_at_ms = now_ms;
     row->lease_end_ms =
         clock_monotonic_ms() + s->cfg->outbox.lease_ms; /* the database's lease ends later than this */
@@ -235,8 +238,13 @@ static void append_outbox_row(struct settle *s, struct buf *sql, const struct ca
     buf_printf(sql, ",%lld,%lld,'PUBLISH_PENDING',", (long long)row->family_id,
                (long long)c->event->usage.customer_id);
     db_quote(s->db, sql, row->payload_json, strlen(row->payload_json));
-    buf_printf(sql, ",%lld,UTC_TIMESTAMP(3) + INTERVAL %lld MICROSECOND,'%s')", (long long)s->lease_owner,
+    buf_printf(sql, ",%lld,UTC_TIMESTAMP(3) + INTERVAL %lld MICROSECOND,'%s',", (long long)s->lease_owner,
                (long long)s->cfg->outbox.lease_ms * 1000, now);
+    if (row->traceparent)
+        db_quote(s->db, sql, row->traceparent, strlen(row->traceparent));
+    else
+        buf_str(sql, "NULL");
+    buf_char(sql, ')');
 }
 
 /* Rows in event order: their ids say in which order a family was told. */
@@ -248,7 +256,7 @@ static bool insert_outbox(struct settle *s, struct calls *calls, const char *now
     buf_str(
         &sql,
         "INSERT INTO usage_event_outbox (event_id, family_id, customer_id, status, payload_json, lease_owner, lease_until, "
-        "created_at) VALUES ");
+        "created_at, traceparent) VALUES ");
     for (size_t i = 0; i < calls->count; i++) {
         if (!calls->items[i].told)
             continue;

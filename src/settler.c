@@ -10,6 +10,7 @@
 #include "clock.h"
 #include "fault.h"
 #include "heartbeat.h"
+#include "keys.h"
 #include "log.h"
 #include "retry.h"
 #include "tally.h"
@@ -104,6 +105,28 @@ static void count_outcomes(struct settler *s, const struct batch *b) {
         LOG_I("rejected", n[OUTCOME_REJECTED]), LOG_I("ignored", n[OUTCOME_IGNORED]));
 }
 
+/* Of rejected ones the DLT's writer says so. */
+static void log_ends(const struct batch *b) {
+    static const char *const names[] = {
+        [OUTCOME_SETTLED] = "settled", [OUTCOME_BLOCKED] = "blocked", [OUTCOME_DUPLICATE] = "duplicate"};
+    struct buf status = {0};
+    for (size_t i = 0; i < b->count; i++) {
+        const struct batch_event *e = &b->events[i];
+        char trace[TRACE_ID_SIZE];
+        if (e->outcome > OUTCOME_BLOCKED || !names[e->outcome])
+            continue;
+        buf_reset(&status);
+        if (e->decided && e->outcome != OUTCOME_DUPLICATE)
+            decision_status_name(&status, &e->decision);
+        LOG(LOG_DEBUG, "event_ended", LOG_S("outcome", names[e->outcome]),
+            LOG_O("status", status.len ? buf_cstr(&status) : NULL), LOG_S("event_id", e->usage.id),
+            LOG_I("family_id", e->usage.family_id), LOG_I("customer_id", e->usage.customer_id),
+            LOG_I("partition", e->part->id), LOG_I("offset", e->offset),
+            LOG_O("trace_id", batch_event_trace_id(e, trace)));
+    }
+    buf_free(&status);
+}
+
 static void work_on(struct settler *s, struct batch *b) {
     struct error err = {0};
     fault_at("settler.taken");
@@ -111,6 +134,8 @@ static void work_on(struct settler *s, struct batch *b) {
     atomic_store(&s->closed_before, s->settle.closed_before);
     if (result == SETTLER_DONE) {
         count_outcomes(s, b);
+        if (log_enabled(LOG_DEBUG))
+            log_ends(b);
         fault_at("settler.offer");
         relay_offer(s->relay, &s->settle.born);
     }

@@ -19,6 +19,7 @@ struct watch {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     int signal;         /* the first to come; 0: none yet */
+    bool reload;        /* SIGHUP came, and nobody has taken it */
     int64_t ends_at_ms; /* by when the shutdown has to be over; 0: it hasn't begun */
     bool over;
     /* set before the thread starts */
@@ -37,8 +38,14 @@ static void begin_shutdown(struct watch *w) {
 static void take_signal(struct watch *w, int signal) {
     if (w->over)
         return;
+    if (signal == SIGHUP) { /* while it shuts down nobody takes it any more */
+        w->reload = true;
+        pthread_cond_broadcast(&w->changed);
+        return;
+    }
     if (w->ends_at_ms) {
         LOG(LOG_WARN, "stopped_at_once", LOG_S("reason", strsignal(signal)));
+        log_flush();
         _exit(128 + signal);
     }
     w->signal = signal;
@@ -51,6 +58,7 @@ static int64_t time_left(const struct watch *w) {
     int64_t left = w->ends_at_ms ? w->ends_at_ms - clock_monotonic_ms() : TICK_MS;
     if (left <= 0) {
         LOG(LOG_ERROR, "deadline_passed", LOG_I("deadline_ms", w->deadline_ms));
+        log_flush();
         _exit(w->late_code);
     }
     return left < TICK_MS ? left : TICK_MS;
@@ -86,6 +94,7 @@ struct watch *watch_start(int64_t deadline_ms, int late_code, struct error *err)
     sigemptyset(&w->signals);
     sigaddset(&w->signals, SIGTERM);
     sigaddset(&w->signals, SIGINT);
+    sigaddset(&w->signals, SIGHUP);
     pthread_sigmask(SIG_BLOCK, &w->signals, NULL);
     int rc = pthread_create(&w->thread, NULL, watch_main, w);
     if (rc == 0)
@@ -98,11 +107,19 @@ struct watch *watch_start(int64_t deadline_ms, int late_code, struct error *err)
 int watch_wait(struct watch *w, int64_t ms) {
     struct timespec until = clock_timespec(clock_monotonic_ms() + ms);
     pthread_mutex_lock(&w->lock);
-    while (!w->signal && pthread_cond_timedwait(&w->changed, &w->lock, &until) == 0)
+    while (!w->signal && !w->reload && pthread_cond_timedwait(&w->changed, &w->lock, &until) == 0)
         ;
     int signal = w->signal;
     pthread_mutex_unlock(&w->lock);
     return signal;
+}
+
+bool watch_take_reload(struct watch *w) {
+    pthread_mutex_lock(&w->lock);
+    bool reload = w->reload;
+    w->reload = false;
+    pthread_mutex_unlock(&w->lock);
+    return reload;
 }
 
 int64_t watch_deadline(struct watch *w) {
