@@ -9,11 +9,12 @@
 
 #include "config.h"
 #include "error.h"
+#include "metrics.h"
 
 struct ops;
 
-/* Starts the thread; `cfg` is borrowed. */
-struct ops *ops_start(const struct config *cfg, struct error *err) __attribute__((warn_unused_result));
+/* Starts the thread; `cfg` and `metrics` are borrowed. */
+struct ops *ops_start(const struct config *cfg, struct metrics *metrics, struct error *err) __attribute__((warn_unused_result));
 /* Asks it to end, between two transactions at the latest. Any thread. */
 void ops_stop(struct ops *o);
 /* Waits for it until the deadline (monotonic ms) and frees it. False when it didn't end in time: the thread

@@ -122,7 +122,7 @@ static bool daemon_start(struct daemon *d, bool until_drained, struct error *err
         return false;
     for (size_t i = 0; i < d->cfg->threshold_count; i++)
         metrics_expect(d->metrics, METRIC_DECISIONS, metric_decision(STATUS_WARNING, d->cfg->thresholds[i]));
-    d->ops = ops_start(d->cfg, err);
+    d->ops = ops_start(d->cfg, d->metrics, err);
     if (!d->ops)
         return false;
     const struct worker_shared shared = {.cfg = d->cfg,

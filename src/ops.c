@@ -23,6 +23,7 @@ struct ops {
     /* the thread's own */
     struct config cfg; /* borrows everything */
     struct db *db;
+    struct metrics *metrics; /* borrowed */
     pthread_t thread;
     int64_t next_report_ms;
 };
@@ -62,6 +63,9 @@ static int64_t maintain(struct ops *o) {
     struct maintain_report r;
     int64_t since = clock_monotonic_ms();
     bool ok = maintain_run(o->db, &o->cfg, false, ops_pause, o, &r, &err);
+    metrics_add(o->metrics, METRIC_MAINTAINED, METRIC_MAINTAINED_OUTBOX, r.sent_rows);
+    metrics_add(o->metrics, METRIC_MAINTAINED, METRIC_MAINTAINED_RECORD, r.record_rows);
+    metrics_add(o->metrics, METRIC_MAINTAINED, METRIC_MAINTAINED_BLOCK, r.block_rows);
     if (ok || r.sent_rows || r.record_rows || r.block_rows || r.floor > r.floor_before)
         tell(&r, clock_monotonic_ms() - since);
     if (!ok)
@@ -92,11 +96,12 @@ static void ops_free(struct ops *o) {
     free(o);
 }
 
-struct ops *ops_start(const struct config *cfg, struct error *err) {
+struct ops *ops_start(const struct config *cfg, struct metrics *metrics, struct error *err) {
     struct ops *o = mem_zero(1, sizeof *o);
     pthread_mutex_init(&o->lock, NULL);
     clock_cond_init(&o->wake);
     o->cfg = *cfg;
+    o->metrics = metrics;
     if (o->cfg.mysql.lock_wait_timeout_ms > LOCK_WAIT_MS)
         o->cfg.mysql.lock_wait_timeout_ms = LOCK_WAIT_MS;
     o->db = db_new(&o->cfg, DB_READ_COMMITTED);
