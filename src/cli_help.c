@@ -231,7 +231,7 @@ static const struct page pages[] = {
 void cli_help_overview(void) {
     printf("tallyd: settles usage events against shared quotas, and tells people once\n\n");
     for (size_t i = 0; i < PAGE_COUNT; i++)
-        printf("  tallyd %-39s %s\n", pages[i].usage, pages[i].what);
+        printf("  tallyd %-9s %s\n", pages[i].name, pages[i].what);
     printf("\n`tallyd help COMMAND` shows a command's options, exit codes and an example.\n"
            "\nExit codes: 0 done, 1 internal, 2 usage, 3 configuration, 4 Kafka, 5 Redis, 6 MySQL,\n"
            "7 not migrated, 8 the shutdown deadline passed, 9 a promise is broken, 10 Redis drifted,\n"
