@@ -14,7 +14,8 @@
 struct ops;
 
 /* Starts the thread; `cfg` and `metrics` are borrowed. */
-struct ops *ops_start(const struct config *cfg, struct metrics *metrics, struct error *err) __attribute__((warn_unused_result));
+struct ops *ops_start(const struct config *cfg, struct metrics *metrics, struct error *err)
+    __attribute__((warn_unused_result));
 /* Asks it to end, between two transactions at the latest. Any thread. */
 void ops_stop(struct ops *o);
 /* Waits for it until the deadline (monotonic ms) and frees it. False when it didn't end in time: the thread
