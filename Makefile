@@ -14,7 +14,7 @@ LIB_CFLAGS := $(shell pkg-config --cflags $(PKGS) 2>/dev/null)
 LIB_LIBS := $(shell pkg-config --libs $(PKGS) 2>/dev/null)
 ALL_CFLAGS = $(BASE_CFLAGS) $(if $(SANITIZE),$(SANITIZE),$(HARDEN)) $(LIB_CFLAGS) $(if $(FAULTS),-DTALLYD_FAULTS) $(CFLAGS)
 ALL_LDFLAGS = -pthread $(if $(SANITIZE),$(SANITIZE),$(HARDEN_LD)) $(LDFLAGS)
-ALL_LIBS = $(LIB_LIBS) $(LIBS)
+ALL_LIBS = $(LIB_LIBS) -lm $(LIBS)
 # One short line a file; V=1 shows the commands.
 Q = $(if $(V),,@echo "  $(if $(filter %.o,$@),CC,LD)  $@";)
 
