@@ -450,7 +450,7 @@ START_TEST(many_threads_lose_nothing) {
     ck_assert_int_eq(metrics_total(m, METRIC_DECISIONS), THREADS * ROUNDS * 2);
     metrics_histogram(m, METRIC_BATCH_EVENTS, &h);
     ck_assert_int_eq(h.count, THREADS * ROUNDS * 2);
-    ck_assert_double_eq(h.sum, THREADS * (ROUNDS / 4 * 6.0 + ROUNDS * 7.0));
+    ck_assert_double_eq(h.sum, THREADS * (6.0 * (double)(ROUNDS / 4) + ROUNDS * 7.0));
 }
 END_TEST
 
