@@ -163,7 +163,7 @@ not_paused() {
 }
 paused_age() {
     [ "$(http_get tallyd /status.json | jq -r '.partitions[] | select(.id == 1 and .lag > 0 and .progressAgeMs > 0) | .paused')" = true ] &&
-        [ -n "$(metric 'tallyd_partition_paused_age_seconds{partition="1"}' | grep -v '^0$')" ]
+        metric 'tallyd_partition_paused_age_seconds{partition="1"}' | grep -qv '^0$'
 }
 "$tallyd" pause -c "$work/config.yaml" --partition 1 >"$work/pause.out"
 await 'the pause is told' 30 paused

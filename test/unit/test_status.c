@@ -119,8 +119,8 @@ START_TEST(test_figures) {
     w.status.dependency_count = 2;
     w.status.outbox = some_outbox;
     json_t *o = document(&w.status);
-    json_int_t rejected, malformed, warned, pending, lag, age, since;
-    const char *state, *reason, *detail, *kind, *event;
+    json_int_t rejected = 0, malformed = 0, warned = 0, pending = 0, lag = 0, age = 0, since = 0;
+    const char *state = "", *reason = "", *detail = "", *kind = "", *event = "";
     ck_assert_int_eq(
         json_unpack(o,
                     "{s:{s:s,s:[s]},s:{s:I},s:{s:I},s:{s:I},s:{s:I},s:[{s:I,s:I,s:n},{s:n,s:b,s:I}],"
