@@ -74,7 +74,7 @@ static bool is_loopback(const union address *a) {
 }
 
 static int bound_port(int fd) {
-    union address a = {0};
+    union address a = {.v6 = {0}};
     socklen_t len = sizeof a;
     if (getsockname(fd, &a.any, &len) != 0)
         return 0;

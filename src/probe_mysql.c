@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include <pthread.h>
 #include <stdlib.h>
-#include <string.h>
 
+#include "ledger.h"
 #include "mysql_db.h"
 #include "probe_kinds.h"
 
@@ -37,23 +37,28 @@ void probe_mysql_outbox(void *state, struct probe_outbox *out) {
     pthread_mutex_unlock(&s->lock);
 }
 
-/* A row a partition at most. */
-static bool ask_ledger(struct mysql_state *s, struct error *err) {
-    struct buf sql = {0};
+/* A statement of its own: beside an aggregate MariaDB 10.11 answers 0 whatever it is. */
+static bool ask_read_only(struct mysql_state *s, struct error *err) {
     struct db_rows rows;
-    buf_str(&sql,
-            "SELECT @@global.read_only, COUNT(*), SUM(next_offset) FROM consumer_ledger WHERE group_id = ");
-    db_quote(s->db, &sql, s->cfg->kafka.group_id, strlen(s->cfg->kafka.group_id));
-    buf_str(&sql, " AND topic = ");
-    db_quote(s->db, &sql, s->cfg->kafka.usage_topic, strlen(s->cfg->kafka.usage_topic));
-    bool ok = db_query(s->db, &sql, &rows, err);
-    buf_free(&sql);
-    if (!ok)
+    if (!db_query_text(s->db, "SELECT @@global.read_only", &rows, err))
         return false;
     bool read_only = db_next(&rows) && db_i64(&rows, 0, 0) != 0;
     db_rows_free(&rows);
     return !read_only ||
            error_set(err, ERROR_MYSQL, ERROR_RETRY, ERROR_NOT_DONE, 0, "the server is read-only");
+}
+
+/* A row a partition at most. */
+static bool ask_ledger(struct mysql_state *s, struct error *err) {
+    struct buf sql = {0};
+    struct db_rows rows;
+    buf_str(&sql, "SELECT COUNT(*), SUM(next_offset) FROM consumer_ledger");
+    ledger_where(s->db, &sql, s->cfg);
+    bool ok = db_query(s->db, &sql, &rows, err);
+    buf_free(&sql);
+    if (ok)
+        db_rows_free(&rows);
+    return ok;
 }
 
 /* Each part is a piece of an index, and no more of it than PROBE_OUTBOX_MAX rows: what was sent long ago
@@ -90,7 +95,7 @@ static bool ask_outbox(struct mysql_state *s, struct error *err) {
 
 static bool mysql_attempt(void *state, struct error *err) {
     struct mysql_state *s = state;
-    return db_ensure(s->db, err) && ask_outbox(s, err) && ask_ledger(s, err);
+    return db_ensure(s->db, err) && ask_read_only(s, err) && ask_ledger(s, err) && ask_outbox(s, err);
 }
 
 const struct probe_kind probe_mysql = {"mysql", "probe_mysql", mysql_open, mysql_attempt, mysql_end};

@@ -3,6 +3,7 @@
 
 #include <jansson.h>
 #include <librdkafka/rdkafka.h>
+#include <string.h>
 
 #include "json_text.h"
 #include "keys.h"
@@ -222,7 +223,9 @@ static json_t *points_of(const struct status_series *s, size_t offset) {
     json_t *list = json_array();
     for (size_t i = 0; i < s->count; i++) {
         const struct status_point *p = &s->points[(s->next + STATUS_POINTS - s->count + i) % STATUS_POINTS];
-        json_array_append_new(list, number_or_null(*(const double *)((const char *)p + offset)));
+        double value;
+        memcpy(&value, (const char *)p + offset, sizeof value);
+        json_array_append_new(list, number_or_null(value));
     }
     return list;
 }

@@ -483,8 +483,10 @@ static bool take_records(struct worker *w, struct batch *b) {
             return false;
         if (first && b->count)
             since = clock_monotonic_ms();
-        if (!some)
+        if (!some) {
             note_heard(w);
+            heartbeat_beat(); /* a batch grows for as long as the one before is being settled */
+        }
         wait = some ? 0 : wait_for_next(w, b, since);
         if (!some && !wait)
             break;

@@ -195,8 +195,8 @@ static json_t *document(const struct health *h) {
 START_TEST(test_document) {
     struct health h;
     const struct step s = {70000, "+-?", 1, 5, 9, 1, 0, 0, HEALTH_DEGRADED, NULL};
-    const char *state, *name, *error;
-    json_int_t since, down_since, partition, paused_since;
+    const char *state = "", *name = "", *error = "";
+    json_int_t since = 0, down_since = 0, partition = 0, paused_since = 0;
     health_init(&h, STUCK_AFTER_MS, WALL_MS);
     apply(&h, &s);
     json_t *o = document(&h);
@@ -221,7 +221,7 @@ START_TEST(test_document_of_a_stuck_partition) {
     struct health h;
     const struct step a = {0, "+++", 1, 5, 9, 0, 0, 0, HEALTH_READY, NULL},
                       b = {STUCK_AFTER_MS + 7, "+++", 1, 5, 9, 0, 0, 0, HEALTH_STUCK, NULL};
-    json_int_t partition, lag, unmoved;
+    json_int_t partition = 0, lag = 0, unmoved = 0;
     health_init(&h, STUCK_AFTER_MS, WALL_MS);
     apply(&h, &a);
     apply(&h, &b);
