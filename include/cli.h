@@ -69,6 +69,14 @@ int cli_migrated(const char *command, struct db *db);
 /* Loads the configuration, sets the zone and the log level; NULL after a message. */
 struct config *cli_config(const char *command, const char *path);
 
+/* A command's work on its configuration and a connection; `options` are the command's own. Returns an exit
+ * code. */
+typedef int cli_work_fn(const struct config *cfg, struct db *db, void *options);
+/* Loads the configuration at `path`, connects, sees that the database has all migrations, and does the work;
+ * an exit code after a message where that can't be had. The log goes to standard error from `lowest` on. */
+int cli_with_database(const char *command, const char *path, enum log_level lowest, cli_work_fn *work,
+                      void *options);
+
 /* A page for each command: usage, options, exit codes, an example. */
 void cli_help_overview(void);
 /* False when there is no page of that name. */

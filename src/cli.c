@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "buf.h"
 #include "event.h"
@@ -115,4 +116,19 @@ struct config *cli_config(const char *command, const char *path) {
     cli_error(command, "configuration", err.text, NULL);
     config_free(cfg);
     return NULL;
+}
+
+int cli_with_database(const char *command, const char *path, enum log_level lowest, cli_work_fn *work,
+                      void *options) {
+    log_init(STDERR_FILENO, lowest);
+    struct config *cfg = cli_config(command, path);
+    if (!cfg)
+        return EXIT_CONFIG;
+    struct db *db = db_new(cfg, DB_READ_COMMITTED);
+    int code = cli_migrated(command, db);
+    if (code == EXIT_OK)
+        code = work(cfg, db, options);
+    db_free(db);
+    config_free(cfg);
+    return code;
 }

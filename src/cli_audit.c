@@ -157,7 +157,9 @@ static int read_options(int argc, char **argv, struct options *o) {
     return o->path ? EXIT_OK : cli_usage(COMMAND, "-c FILE", "is missing");
 }
 
-static int audit(const struct config *cfg, const struct options *o) {
+static int audit(const struct config *cfg, struct db *db, void *options) {
+    const struct options *o = options;
+    (void)db;
     struct audit_report r;
     struct error err = {0};
     int code = EXIT_OK;
@@ -184,15 +186,5 @@ int cli_audit(int argc, char **argv) {
     int code = read_options(argc, argv, &o);
     if (code != EXIT_OK)
         return code;
-    log_init(2, LOG_ERROR);
-    struct config *cfg = cli_config(COMMAND, o.path);
-    if (!cfg)
-        return EXIT_CONFIG;
-    struct db *db = db_new(cfg, DB_READ_COMMITTED);
-    code = cli_migrated(COMMAND, db);
-    db_free(db);
-    if (code == EXIT_OK)
-        code = audit(cfg, &o);
-    config_free(cfg);
-    return code;
+    return cli_with_database(COMMAND, o.path, LOG_ERROR, audit, &o);
 }

@@ -83,7 +83,9 @@ static int say_away(const struct error *away) {
     return cli_exit_code(away);
 }
 
-static int explain(const struct config *cfg, const struct options *o) {
+static int explain(const struct config *cfg, struct db *db, void *options) {
+    const struct options *o = options;
+    (void)db;
     struct explanation x;
     struct error err = {0};
     int code = EXIT_OK;
@@ -109,15 +111,5 @@ int cli_explain(int argc, char **argv) {
     int code = read_options(argc, argv, &o);
     if (code != EXIT_OK)
         return code;
-    log_init(2, LOG_ERROR);
-    struct config *cfg = cli_config(COMMAND, o.path);
-    if (!cfg)
-        return EXIT_CONFIG;
-    struct db *db = db_new(cfg, DB_READ_COMMITTED);
-    code = cli_migrated(COMMAND, db);
-    db_free(db);
-    if (code == EXIT_OK)
-        code = explain(cfg, &o);
-    config_free(cfg);
-    return code;
+    return cli_with_database(COMMAND, o.path, LOG_ERROR, explain, &o);
 }

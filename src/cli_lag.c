@@ -259,7 +259,8 @@ static int read_options(int argc, char **argv, struct options *o) {
 }
 
 /* Kafka first: the ledger only grows, so what it has then was committed by nobody before. */
-static int show(const struct options *o, const struct config *cfg, struct db *db) {
+static int show(const struct config *cfg, struct db *db, void *options) {
+    const struct options *o = options;
     struct error err = {0};
     struct view v = {0};
     rd_kafka_t *rk = kafka_observer_new(cfg, &err);
@@ -285,15 +286,5 @@ int cli_lag(int argc, char **argv) {
     int code = read_options(argc, argv, &o);
     if (code != EXIT_OK)
         return code;
-    log_init(2, LOG_ERROR);
-    struct config *cfg = cli_config(COMMAND, o.path);
-    if (!cfg)
-        return EXIT_CONFIG;
-    struct db *db = db_new(cfg, DB_READ_COMMITTED);
-    code = cli_migrated(COMMAND, db);
-    if (code == EXIT_OK)
-        code = show(&o, cfg, db);
-    db_free(db);
-    config_free(cfg);
-    return code;
+    return cli_with_database(COMMAND, o.path, LOG_ERROR, show, &o);
 }

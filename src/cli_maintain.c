@@ -124,7 +124,8 @@ static int read_options(int argc, char **argv, struct options *o) {
     return optind < argc ? cli_usage(COMMAND, argv[optind], "isn't an option") : EXIT_OK;
 }
 
-static int maintain(struct db *db, const struct config *cfg, const struct options *o) {
+static int maintain(const struct config *cfg, struct db *db, void *options) {
+    const struct options *o = options;
     struct error err = {0};
     struct maintain_report r;
     bool ok = maintain_run(db, cfg, o->dry_run, wait_ms, NULL, &r, &err);
@@ -147,15 +148,5 @@ int cli_maintain(int argc, char **argv) {
     int code = read_options(argc, argv, &o);
     if (code != EXIT_OK)
         return code;
-    log_init(2, LOG_ERROR);
-    struct config *cfg = cli_config(COMMAND, o.path);
-    if (!cfg)
-        return EXIT_CONFIG;
-    struct db *db = db_new(cfg, DB_READ_COMMITTED);
-    code = cli_migrated(COMMAND, db);
-    if (code == EXIT_OK)
-        code = maintain(db, cfg, &o);
-    db_free(db);
-    config_free(cfg);
-    return code;
+    return cli_with_database(COMMAND, o.path, LOG_ERROR, maintain, &o);
 }

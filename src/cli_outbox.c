@@ -116,7 +116,9 @@ static void print_entries(const struct outbox_entries *found) {
     table_free(t);
 }
 
-static int list(struct db *db, const struct options *o) {
+static int list(const struct config *cfg, struct db *db, void *options) {
+    const struct options *o = options;
+    (void)cfg;
     struct error err = {0};
     struct outbox_entries found = {0};
     bool all = o->status && strcmp(o->status, "all") == 0;
@@ -211,7 +213,9 @@ static json_t *one_json(const struct outbox_entry *e, const char *alerts) {
     return j;
 }
 
-static int show(struct db *db, const struct options *o) {
+static int show(const struct config *cfg, struct db *db, void *options) {
+    const struct options *o = options;
+    (void)cfg;
     struct error err = {0};
     struct outbox_entries found = {0};
     bool ok = outbox_admin_find(db, o->ids[0], &found, &err);
@@ -351,7 +355,9 @@ static bool change_all(struct db *db, const struct options *o, const struct outb
 }
 
 /* What was done until an error stands, and is told. */
-static int change(struct db *db, const struct options *o) {
+static int change(const struct config *cfg, struct db *db, void *options) {
+    const struct options *o = options;
+    (void)cfg;
     struct error err = {0};
     struct outbox_entries done = {0};
     bool more = false;
@@ -486,7 +492,7 @@ static int check_skip(const struct options *o) {
 static const struct verb {
     const char *name;
     int (*check)(const struct options *o);
-    int (*run)(struct db *db, const struct options *o);
+    cli_work_fn *run;
 } verbs[] = {
     {"list", check_list, list},
     {"show", check_show, show},
@@ -494,30 +500,16 @@ static const struct verb {
     {"skip", check_skip, change},
 };
 
-static int run_verb(const struct verb *v, const struct options *o) {
-    struct config *cfg = cli_config(COMMAND, o->path);
-    if (!cfg)
-        return EXIT_CONFIG;
-    struct db *db = db_new(cfg, DB_READ_COMMITTED);
-    int code = cli_migrated(COMMAND, db);
-    if (code == EXIT_OK)
-        code = v->run(db, o);
-    db_free(db);
-    config_free(cfg);
-    return code;
-}
-
 int cli_outbox(int argc, char **argv) {
     struct options o = {.verb = ""};
     int code = read_options(argc, argv, &o);
     if (code != EXIT_OK)
         return code;
-    log_init(2, LOG_INFO);
     for (size_t i = 0; i < sizeof verbs / sizeof *verbs; i++) {
         if (strcmp(verbs[i].name, o.verb) != 0)
             continue;
         code = verbs[i].check(&o);
-        return code == EXIT_OK ? run_verb(&verbs[i], &o) : code;
+        return code == EXIT_OK ? cli_with_database(COMMAND, o.path, LOG_INFO, verbs[i].run, &o) : code;
     }
     return cli_usage(COMMAND, o.verb, "must be list, show, retry or skip");
 }

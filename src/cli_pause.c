@@ -102,7 +102,8 @@ static int choose(const struct options *o, const struct config *cfg, const struc
     return EXIT_OK;
 }
 
-static int change(const struct options *o, const struct config *cfg, struct db *db) {
+static int change(const struct config *cfg, struct db *db, void *options) {
+    const struct options *o = options;
     struct error err = {0};
     struct ledger_row *before = NULL, *after = NULL;
     size_t n = 0, then = 0, count = 0;
@@ -148,20 +149,8 @@ static int read_options(int argc, char **argv, struct options *o) {
 
 static int run(struct options *o, int argc, char **argv) {
     int code = read_options(argc, argv, o);
-    struct config *cfg = NULL;
-    if (code == EXIT_OK) {
-        log_init(2, LOG_ERROR);
-        cfg = cli_config(o->command, o->path);
-        code = cfg ? EXIT_OK : EXIT_CONFIG;
-    }
-    if (cfg) {
-        struct db *db = db_new(cfg, DB_READ_COMMITTED);
-        code = cli_migrated(o->command, db);
-        if (code == EXIT_OK)
-            code = change(o, cfg, db);
-        db_free(db);
-    }
-    config_free(cfg);
+    if (code == EXIT_OK)
+        code = cli_with_database(o->command, o->path, LOG_ERROR, change, o);
     free(o->partitions.ids);
     return code;
 }
