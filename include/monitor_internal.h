@@ -19,7 +19,7 @@ struct monitor {
     /* shared, under `lock` */
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    bool stopping, quit;
+    bool started, stopping, quit;
     struct worker *const *workers; /* borrowed; NULL: not there yet, or not any more */
     size_t worker_count;
     struct health_dependency dependencies[MONITOR_PROBES];
@@ -39,6 +39,7 @@ struct monitor {
     int64_t started_ms, started_wall_ms;
     /* the thread's own */
     bool hung; /* a thread is */
+    bool ready_told;
     struct buf line;
     int64_t next_watchdog_ms, next_line_ms, next_point_ms;
 };

@@ -123,6 +123,8 @@ static void tell_hung(struct monitor *m) {
  * threads' signs of life, not by this one's. */
 static void tell_supervisor(struct monitor *m) {
     int64_t now = clock_monotonic_ms(), every = notify_watchdog_ms(m->notify);
+    if (m->started && !m->ready_told) /* again when it wasn't taken: it's waited for */
+        m->ready_told = notify_send(m->notify, "READY=1");
     if (every && !m->hung && now >= m->next_watchdog_ms) {
         notify_send(m->notify, "WATCHDOG=1");
         m->next_watchdog_ms = now + every;
@@ -214,7 +216,10 @@ void monitor_watch(struct monitor *m, struct worker *const *workers, size_t n) {
 }
 
 void monitor_started(struct monitor *m) {
-    notify_send(m->notify, "READY=1");
+    pthread_mutex_lock(&m->lock);
+    m->started = true;
+    pthread_cond_signal(&m->changed);
+    pthread_mutex_unlock(&m->lock);
 }
 
 void monitor_stopping(struct monitor *m) {
