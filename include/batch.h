@@ -40,6 +40,7 @@ struct assignment {
     atomic_int refs;
     atomic_bool lost; /* revoked or fenced: nothing of it may be settled or stored any more */
     int64_t owner;
+    int64_t read_ms; /* when its rows were read from the ledger, monotonic: older news of them is no news */
     size_t count;
     struct part parts[];
 };

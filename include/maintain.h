@@ -31,6 +31,7 @@ struct maintain_report {
     int32_t floor_before;  /* usage_floor as it was found */
     int32_t floor;         /* and as it is now, or would be */
     int32_t months_before; /* events of months before this one go; 0: none do */
+    bool held;             /* more months would go, but for a paused partition */
     int64_t record_rows, block_rows;
     struct maintain_month *months; /* owned */
     size_t month_count;

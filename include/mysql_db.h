@@ -74,4 +74,8 @@ bool db_error_is_lock(const struct error *err);
 /* The latter: somebody holds rows for longer than a statement waits. */
 bool db_error_is_lock_wait(const struct error *err);
 
+/* Bounds what a connection may wait for: to connect and for an answer, `ms` at the most each. For a copy of
+ * the configuration, of a thread that the end of the process must not wait for. */
+void db_hurry(struct config *cfg, int64_t ms);
+
 #endif

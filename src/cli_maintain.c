@@ -66,6 +66,8 @@ static void print_months(const struct maintain_report *r, bool dry_run) {
             after, dry_run ? "would be" : "are", before);
     else if (r->floor > 197001)
         printf("months before %s are closed\n", after);
+    if (r->held)
+        printf("a partition is paused: months whose events may wait there stay open (`tallyd lag`)\n");
     if (r->months_before == 0)
         printf("maintain.usage_months is 0: no month is closed, no event pruned\n");
     if (r->sent_before_ms == 0)

@@ -107,6 +107,8 @@ static struct messages *load_messages(const struct config *cfg, struct error *er
 
 static bool daemon_start(struct daemon *d, bool until_drained, struct error *err) {
     int64_t lease_owner = draw_number();
+    for (size_t i = 0; i < d->cfg->threshold_count; i++)
+        metrics_expect(d->metrics, METRIC_DECISIONS, metric_decision(STATUS_WARNING, d->cfg->thresholds[i]));
     const struct monitor_setup monitored = {.cfg = d->cfg, .metrics = d->metrics, .recent = d->recent};
     d->monitor = monitor_start(&monitored, err); /* first: a port in use is said before anything is joined */
     if (!d->monitor)
@@ -120,8 +122,6 @@ static bool daemon_start(struct daemon *d, bool until_drained, struct error *err
     d->pauses = pauses_start(d->cfg, err);
     if (!d->pauses)
         return false;
-    for (size_t i = 0; i < d->cfg->threshold_count; i++)
-        metrics_expect(d->metrics, METRIC_DECISIONS, metric_decision(STATUS_WARNING, d->cfg->thresholds[i]));
     d->ops = ops_start(d->cfg, d->metrics, err);
     if (!d->ops)
         return false;

@@ -5,7 +5,9 @@
 #include <string.h>
 
 #include "buf.h"
+#include "clock.h"
 #include "draw.h"
+#include "heartbeat.h"
 #include "kafka.h"
 #include "log.h"
 #include "mark.h"
@@ -51,6 +53,7 @@ static bool ask_committed(rd_kafka_t *rk, const struct config *cfg, struct claim
 static bool ask_watermarks(rd_kafka_t *rk, const struct config *cfg, struct claim *claims, size_t n,
                            struct error *err) {
     for (size_t i = 0; i < n; i++) {
+        heartbeat_beat();
         rd_kafka_resp_err_t code = rd_kafka_query_watermark_offsets(
             rk, cfg->kafka.usage_topic, claims[i].id, &claims[i].low, &claims[i].high, BROKER_TIMEOUT_MS);
         if (code != RD_KAFKA_RESP_ERR_NO_ERROR)
@@ -291,6 +294,7 @@ struct assignment *ledger_claim(struct db *db, rd_kafka_t *rk, const struct conf
     ok = db_ensure(db, err) && take_rows(db, cfg, claims, n, owner, &known, err);
     if (ok && !known)
         ok = found_group(db, rk, cfg, err) && take_rows(db, cfg, claims, n, owner, &known, err);
+    int64_t read_ms = clock_monotonic_ms();
     ok = ok && ask_committed(rk, cfg, claims, n, err) && ask_watermarks(rk, cfg, claims, n, err);
     bool grew = false;
     for (size_t i = 0; ok && i < n; i++) {
@@ -299,10 +303,13 @@ struct assignment *ledger_claim(struct db *db, rd_kafka_t *rk, const struct conf
             grew = true;
         }
     }
-    if (ok && grew)
+    if (ok && grew) {
         ok = insert_rows(db, cfg, claims, n, owner, err) && take_rows(db, cfg, claims, n, owner, &known, err);
+        read_ms = clock_monotonic_ms();
+    }
     if (ok && handle_recreated(db, cfg, claims, n, owner, err)) {
         a = assignment_new(owner, n);
+        a->read_ms = read_ms;
         for (size_t i = 0; i < n; i++) {
             set_start(&a->parts[i], &claims[i], cfg);
             LOG(LOG_INFO, "partition_opened", LOG_S("topic", cfg->kafka.usage_topic),

@@ -16,6 +16,10 @@
 #define LOCK_NAME "CONCAT('tallyd.maintain.', MD5(DATABASE()))"
 #define OUTBOX "outbox"
 
+#define ON_ITS_WAY_MS 3600000
+/* Settlements queue behind who wants to raise the floor: it rather tries again later. */
+#define LOCK_SHORTLY "SET SESSION innodb_lock_wait_timeout = 1"
+
 struct job {
     struct db *db;
     const struct config *cfg;
@@ -188,7 +192,7 @@ static bool raise_floor(struct job *j) {
     period_month_date(j->r->months_before, date);
     buf_printf(&sql, "UPDATE usage_floor SET closed_before = '%s' WHERE id = 1 AND closed_before < '%s'",
                date, date);
-    bool ok = db_exec(j->db, &sql, NULL, j->err);
+    bool ok = db_exec_text(j->db, LOCK_SHORTLY, NULL, j->err) && db_exec(j->db, &sql, NULL, j->err);
     buf_free(&sql);
     if (!ok)
         j->r->floor = j->r->floor_before;
@@ -289,21 +293,41 @@ static bool prune_usage(struct job *j, const char *table, int64_t *pruned) {
     return true;
 }
 
-/* The month that so many lie between and the present one. A clock that is fast must not take a month away
- * too soon: of two the slower one counts. */
-static int32_t first_kept(const struct config *cfg, int64_t now_ms) {
-    int64_t own_ms = (int64_t)time(NULL) * 1000;
-    int32_t month = period_month(own_ms < now_ms ? own_ms : now_ms);
-    for (int64_t i = 0; i < cfg->maintain.usage_months; i++)
+static int32_t months_back(int32_t month, int64_t n) {
+    for (int64_t i = 0; i < n; i++)
         month = period_month_before(month);
     return month;
+}
+
+/* The month that so many lie between and the present one. A clock that is fast must not take a month away
+ * too soon: of two the slower one counts. Nor must the turn of a month, from what is on its way just then. */
+static int32_t first_kept(const struct config *cfg, int64_t now_ms) {
+    int64_t own_ms = (int64_t)time(NULL) * 1000;
+    return months_back(period_month((own_ms < now_ms ? own_ms : now_ms) - ON_ITS_WAY_MS),
+                       cfg->maintain.usage_months);
+}
+
+/* What waits on a paused partition is of its own time, and must not find its month closed. */
+static bool hold_for_paused(struct job *j) {
+    struct db_rows rows;
+    int64_t since_ms = 0;
+    if (!db_query_text(j->db, "SELECT MIN(paused_since) FROM consumer_ledger WHERE paused <> 0", &rows,
+                       j->err))
+        return false;
+    bool some = db_next(&rows) && rows.row[0] && period_parse_utc(rows.row[0], &since_ms);
+    db_rows_free(&rows);
+    int32_t month = some ? months_back(period_month(since_ms), j->cfg->event.max_past_months) : 0;
+    j->r->held = some && month < j->r->months_before;
+    if (j->r->held)
+        j->r->months_before = month;
+    return true;
 }
 
 static bool prune_months(struct job *j, int64_t now_ms) {
     if (j->cfg->maintain.usage_months == 0)
         return true;
     j->r->months_before = first_kept(j->cfg, now_ms);
-    return raise_floor(j) && prune_usage(j, "usage_record", &j->r->record_rows) &&
+    return hold_for_paused(j) && raise_floor(j) && prune_usage(j, "usage_record", &j->r->record_rows) &&
            (j->r->stopped || prune_usage(j, "usage_block", &j->r->block_rows));
 }
 
@@ -337,8 +361,19 @@ static bool read_clock(struct job *j, int64_t *now_ms) {
 
 static bool prune(struct job *j) {
     int64_t now_ms = 0;
-    return read_clock(j, &now_ms) && read_floor(j) && prune_outbox(j, now_ms) &&
-           (j->r->stopped || prune_months(j, now_ms));
+    if (!read_clock(j, &now_ms) || !read_floor(j))
+        return false;
+    bool ok = prune_outbox(j, now_ms);
+    if (j->r->stopped)
+        return ok;
+    if (ok || j->err->action == ERROR_RETRY) /* away: so it is for the months */
+        return ok && prune_months(j, now_ms);
+    struct error second = {0},
+                 *first = j->err; /* a right that is missing for one may be there for the other */
+    j->err = &second;
+    prune_months(j, now_ms);
+    j->err = first;
+    return false;
 }
 
 bool maintain_run(struct db *db, const struct config *cfg, bool dry_run, maintain_pause_fn *pause, void *ctx,

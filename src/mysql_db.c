@@ -378,3 +378,12 @@ void db_quote(struct db *db, struct buf *sql, const char *text, size_t len) {
     buf_end(sql, mysql_real_escape_string(db->conn, to, text, len));
     buf_char(sql, '\'');
 }
+
+static int64_t at_most(int64_t ms, int64_t most) {
+    return ms < most ? ms : most;
+}
+
+void db_hurry(struct config *cfg, int64_t ms) {
+    cfg->mysql.connect_timeout_ms = at_most(cfg->mysql.connect_timeout_ms, ms);
+    cfg->mysql.timeout_ms = at_most(cfg->mysql.timeout_ms, ms);
+}

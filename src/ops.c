@@ -12,8 +12,8 @@
 #include "maintain.h"
 #include "mysql_db.h"
 
-/* Raising the floor makes settlements queue behind it: it rather tries again later. */
-#define LOCK_WAIT_MS 1000
+/* What the end of the process must not wait for when MySQL hangs. */
+#define ANSWER_MS 10000
 
 struct ops {
     /* shared, under `lock` */
@@ -102,8 +102,7 @@ struct ops *ops_start(const struct config *cfg, struct metrics *metrics, struct 
     clock_cond_init(&o->wake);
     o->cfg = *cfg;
     o->metrics = metrics;
-    if (o->cfg.mysql.lock_wait_timeout_ms > LOCK_WAIT_MS)
-        o->cfg.mysql.lock_wait_timeout_ms = LOCK_WAIT_MS;
+    db_hurry(&o->cfg, ANSWER_MS);
     o->db = db_new(&o->cfg, DB_READ_COMMITTED);
     int rc = pthread_create(&o->thread, NULL, ops_main, o);
     if (rc == 0)

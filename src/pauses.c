@@ -102,8 +102,7 @@ struct pauses *pauses_start(const struct config *cfg, struct error *err) {
     clock_cond_init(&p->changed);
     atomic_init(&p->looked_ms, 0);
     p->cfg = *cfg;
-    p->cfg.mysql.connect_timeout_ms = at_most(cfg->mysql.connect_timeout_ms, ANSWER_MS);
-    p->cfg.mysql.timeout_ms = at_most(cfg->mysql.timeout_ms, ANSWER_MS);
+    db_hurry(&p->cfg, ANSWER_MS);
     p->db = db_new(&p->cfg, DB_READ_COMMITTED);
     int rc = pthread_create(&p->thread, NULL, pauses_main, p);
     if (rc == 0)

@@ -74,10 +74,12 @@ static void plan_part(struct rewind_part *p, const struct ledger_row *row, bool 
     p->settled_to = row ? row->next_offset : -1;
     p->from = start_now(p, group_known);
     p->again = p->to < p->from ? p->from - p->to : 0;
-    int64_t unsettled = highest(p->from, p->settled_to);
-    p->skipped = p->to > unsettled ? p->to - unsettled : 0;
-    /* a ledger that isn't there yet begins where the group's offsets say */
-    p->moves_ledger = group_known && p->to > (row ? row->next_offset : p->low);
+    int64_t unsettled = row ? row->next_offset : p->from;
+    /* what the log has lost is skipped by whoever goes beyond it, and not by going back to where it begins */
+    bool ahead = p->to > highest(unsettled, p->low);
+    p->skipped = ahead ? p->to - unsettled : 0;
+    p->moves_ledger =
+        ahead && group_known; /* one that isn't there yet begins where the group's offsets say */
     p->skip = (struct ledger_skip){.partition = p->id,
                                    .from = row ? row->next_offset : p->low,
                                    .to = p->to,
@@ -196,8 +198,9 @@ bool rewind_apply(rd_kafka_t *rk, struct db *db, const struct config *cfg, const
         if (p->moves_ledger)
             skips[skip_count++] = p->skip;
     }
-    *moved = group_commit(rk, cfg, ids, offsets, n, err);
-    bool ok = *moved && ledger_rows_skip(db, cfg, skips, skip_count, err);
+    bool ok = group_commit(rk, cfg, ids, offsets, n, err);
+    *moved = ok && n > 0;
+    ok = ok && ledger_rows_skip(db, cfg, skips, skip_count, err);
     free(ids);
     free(offsets);
     free(skips);

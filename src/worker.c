@@ -294,7 +294,7 @@ static void open_assignment(struct worker *w) {
     fault_at("worker.claimed");
     settler_new_assignment(w->settler, closed_before);
     set_assignment(w, a);
-    w->pauses_looked_ms = clock_monotonic_ms();
+    w->pauses_looked_ms = a->read_ms;
     w->to_open = false;
     rd_kafka_topic_partition_list_t *list = start_list(w);
     rd_kafka_resp_err_t code = rd_kafka_assign(w->consumer, list);

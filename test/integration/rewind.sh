@@ -254,6 +254,22 @@ none_of_it_settled "$work/rewind.json"
 promises_hold
 audit_clean
 
+# ---- what the log has lost is skipped by nobody who only goes back; who goes beyond it must say so ----
+simulate eighth --families 150 --count 600 --rate 0 --start 2026-11-17T12:00:00+09:00 --seed "$((seed + 7))"
+"$ktool" records-delete "$usage_topic" 0 -1
+before=$(ledger)
+rewinds --to earliest
+assert_eq 'the ledger, by going back' "$before" "$(ledger)"
+lost=$(sql "SELECT $(ends | awk '{ print $1 }') - next_offset FROM consumer_ledger WHERE partition_id = 0")
+simulate ninth --families 150 --count 300 --rate 0 --start 2026-11-17T13:00:00+09:00 --seed "$((seed + 8))"
+behind=$(sql "SELECT $(ends | awk '{ print $1 }') - next_offset FROM consumer_ledger WHERE partition_id = 0")
+[ "$lost" -gt 0 ] && [ "$behind" -gt "$lost" ] || die "partition 0 lacks nothing: $lost, $behind"
+fails 2 "$behind offsets that were never settled would be skipped" -c "$config" --to latest --partition 0
+rewinds --to latest --partition 0 --yes
+drain lost
+promises_hold
+all_settled || die 'not all is settled'
+
 # ---- a group that was never here begins where it's told ----
 group=$group.fresh
 configure "$work/fresh.yaml"
