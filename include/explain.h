@@ -31,7 +31,7 @@ enum explain_verdict {
     EXPLAIN_SETTLED,
     EXPLAIN_SETTLED_WITH_WARNING, /* told, or Redis still holds a result that says so */
     EXPLAIN_BLOCKED,
-    EXPLAIN_PRUNED,      /* its row is gone with its month; what it told is still there */
+    EXPLAIN_PRUNED,      /* its month is closed, and the rows of its events are gone or may be */
     EXPLAIN_REJECTED,    /* and never settled */
     EXPLAIN_WAITING,     /* on the topic, and the ledger hasn't reached it */
     EXPLAIN_IGNORED,     /* not a usage event */
@@ -154,7 +154,8 @@ struct explanation {
     size_t letter_count;
     struct explain_ledger *ledger;
     size_t ledger_count;
-    bool has_month; /* the family as it is now is known */
+    int32_t closed_before; /* usage_floor; 0: not known */
+    bool has_month;        /* the family as it is now is known */
     struct family_month month;
 
     /* Kafka */

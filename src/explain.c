@@ -100,8 +100,32 @@ size_t explain_count(const struct explanation *x, enum explain_fate fate) {
     return n;
 }
 
+/* It was told, whether or not the letter is still in the outbox. */
+static bool told(const struct explanation *x) {
+    for (size_t i = 0; i < x->month.alert_count; i++) {
+        if (!x->month.alerts[i].only_marked && strcmp(x->month.alerts[i].event_id, x->id) == 0)
+            return true;
+    }
+    return x->letter_count > 0;
+}
+
+/* Of a closed month the events' rows are gone, or may be: one that was settled can't be told from one that
+ * came too late. */
+static bool may_be_pruned(const struct explanation *x) {
+    int64_t family;
+    int32_t month;
+    bool too_old = false, other = false;
+    for (size_t i = 0; i < x->rejection_count; i++) {
+        bool old = strcmp(x->rejections[i].code, reject_code_name(REJECT_EVENT_TOO_OLD)) == 0;
+        too_old = too_old || old;
+        other = other || !old;
+    }
+    return explain_customer(x, &family, &month) && month < x->closed_before && !other &&
+           (too_old || explain_count(x, EXPLAIN_UNKNOWN_FATE));
+}
+
 static bool warns(const struct explanation *x) {
-    return x->letter_count || (x->dedup_read && x->dedup_current && x->dedup.status == STATUS_WARNING);
+    return told(x) || (x->dedup_read && x->dedup_current && x->dedup.status == STATUS_WARNING);
 }
 
 static enum explain_verdict verdict_of(const struct explanation *x) {
@@ -111,6 +135,8 @@ static enum explain_verdict verdict_of(const struct explanation *x) {
         return EXPLAIN_PRUNED;
     if (explain_count(x, EXPLAIN_NOT_REACHED))
         return EXPLAIN_WAITING;
+    if (may_be_pruned(x))
+        return EXPLAIN_PRUNED;
     if (x->rejection_count || explain_count(x, EXPLAIN_REFUSED))
         return EXPLAIN_REJECTED;
     if (explain_count(x, EXPLAIN_NO_USAGE))

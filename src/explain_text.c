@@ -162,7 +162,11 @@ void explain_sentence(struct buf *out, const struct explanation *x) {
         add_decided(out, x);
         break;
     case EXPLAIN_PRUNED:
-        buf_str(out, "Settled or blocked in a month whose rows are gone: the outbox has its notification");
+        buf_str(out,
+                x->letter_count
+                    ? "Settled or blocked in a month whose rows are gone: the outbox has its notification"
+                    : "Its month is closed, and the rows of its events are gone: whether it was settled or "
+                      "blocked before, or came too late, can't be told any more");
         break;
     case EXPLAIN_REJECTED:
         add_rejected(out, x);

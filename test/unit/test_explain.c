@@ -201,6 +201,47 @@ START_TEST(tells_what_warned) {
 }
 END_TEST
 
+START_TEST(claims_nothing_of_a_closed_month) {
+    struct explain_delivery d[] = {at(50, 5)};
+    struct explain_rejection r = {.code = "EVENT_TOO_OLD", .message = "its month is closed"};
+    struct explanation x = with(d, 1);
+    d[0].has_figures = true;
+    d[0].family = 1;
+    d[0].customer = 11;
+    d[0].month = 202601;
+    x.closed_before = 202601;
+    explain_judge(&x);
+    ends(&x, EXPLAIN_UNACCOUNTED, "in partition 0 at offset 50");
+    x.closed_before = 202602;
+    explain_judge(&x);
+    ends(&x, EXPLAIN_PRUNED, "can't be told any more");
+    x.rejections = &r;
+    x.rejection_count = 1;
+    explain_judge(&x);
+    ends(&x, EXPLAIN_PRUNED, "rejected once, as EVENT_TOO_OLD");
+    x.closed_before = 0;
+    explain_judge(&x);
+    ends(&x, EXPLAIN_REJECTED, "EVENT_TOO_OLD");
+}
+END_TEST
+
+START_TEST(tells_an_alert_whose_letter_is_gone) {
+    char kind[] = "THRESHOLD:30", mine[] = "a-1", others[] = "a-2";
+    struct family_alert alert = {.customer = 11, .alert = kind, .event_id = mine};
+    struct explanation x = with(NULL, 0);
+    snprintf(x.id, sizeof x.id, "%s", mine);
+    x.has_row = true;
+    x.row = row(false);
+    x.month.alerts = &alert;
+    x.month.alert_count = 1;
+    explain_judge(&x);
+    ends(&x, EXPLAIN_SETTLED_WITH_WARNING, "told WARNING_30");
+    alert.event_id = others;
+    explain_judge(&x);
+    ends(&x, EXPLAIN_SETTLED, "Settled at ");
+}
+END_TEST
+
 START_TEST(tells_what_it_cannot_tell) {
     struct explain_delivery d[] = {at(50, 5)};
     struct explanation x = with(NULL, 0);
@@ -356,6 +397,8 @@ static Suite *explain_suite(void) {
     tcase_add_test(verdicts, takes_another_topics_rejection_for_no_fate);
     tcase_add_test(verdicts, tells_why_one_is_blocked);
     tcase_add_test(verdicts, tells_what_warned);
+    tcase_add_test(verdicts, claims_nothing_of_a_closed_month);
+    tcase_add_test(verdicts, tells_an_alert_whose_letter_is_gone);
     tcase_add_test(verdicts, tells_what_it_cannot_tell);
     tcase_add_test(parts, shares_the_newest_records_out);
     tcase_add_test(parts, reads_one_partition_within_its_log);
