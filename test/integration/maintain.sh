@@ -103,7 +103,7 @@ START TRANSACTION;
 SELECT closed_before FROM usage_floor WHERE id = 1 LOCK IN SHARE MODE;
 INSERT INTO usage_record SELECT 'in-flight', 1, 11, NULL, 0, event_time, quota_month, 0, 0, created_at FROM usage_record WHERE event_id = 'e4-1';
 DO GET_LOCK('maintain.sh', 0);
-SELECT SLEEP(1.5);
+SELECT SLEEP(0.5);
 COMMIT;
 END"
 in_flight() { [ "$(sql "SELECT IS_USED_LOCK('maintain.sh') IS NOT NULL")" = 1 ]; }
