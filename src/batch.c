@@ -147,10 +147,10 @@ void batch_move(struct batch *b, struct batch_event *from) {
     struct batch_event *e = add_event(b);
     *e = *from;
     from->msg = NULL;
-    if (e->parsed) {
+    if (e->usage.id) /* of a rejected one too, where it was read */
         e->usage.id = arena_text(texts, e->usage.id, strlen(e->usage.id));
+    if (e->parsed)
         e->usage.app = arena_text(texts, e->usage.app, strlen(e->usage.app));
-    }
     if (e->why.message)
         e->why.message = arena_text(texts, e->why.message, strlen(e->why.message));
 }

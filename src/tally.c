@@ -25,11 +25,12 @@ static void tally_event(struct tally *t, const struct batch_event *e, int64_t no
 
 static struct recent_item recent_of(const struct batch_event *e, int64_t now_ms) {
     struct recent_item item = {.at_ms = now_ms, .partition = e->part->id, .offset = e->offset};
-    if (!e->parsed)
-        return item;
-    item.family_id = e->usage.family_id;
-    item.customer_id = e->usage.customer_id;
-    snprintf(item.event_id, sizeof item.event_id, "%s", e->usage.id);
+    if (e->usage.id) /* it was read before what is wrong was found */
+        snprintf(item.event_id, sizeof item.event_id, "%s", e->usage.id);
+    if (e->parsed) {
+        item.family_id = e->usage.family_id;
+        item.customer_id = e->usage.customer_id;
+    }
     return item;
 }
 

@@ -142,17 +142,18 @@ START_TEST(the_last_rejections_are_shown) {
         e->why = (struct event_reason){.code = REJECT_UNKNOWN_FAMILY, .message = "there is no such family"};
         put(OUTCOME_SETTLED, STATUS_NORMAL, 0);
     }
-    struct batch_event *unread = batches_put(b, &assignment->parts[0]); /* its usage is nothing */
+    struct batch_event *unread = batches_put(b, &assignment->parts[0]);
     unread->outcome = OUTCOME_REJECTED;
-    unread->why.code = REJECT_MALFORMED_JSON;
-    unread->usage.id = (const char *)1;
+    unread->why.code = REJECT_INVALID_FIELD;
+    unread->usage.id = "read-before"; /* what is wrong was found; the rest of its usage is nothing */
+    unread->usage.family_id = 77;
     ends[OUTCOME_REJECTED] = 3; /* of a batch before */
     tally(NULL, 0);
     ck_assert_int_eq(ends[OUTCOME_REJECTED], 3 + RECENT_MAX + 6);
     ck_assert_uint_eq(recent_list(recent, RECENT_REJECTION, out, RECENT_MAX), RECENT_MAX);
-    ck_assert_str_eq(out[0].what, "MALFORMED_JSON");
+    ck_assert_str_eq(out[0].what, "INVALID_FIELD");
     ck_assert_str_eq(out[0].message, "");
-    ck_assert_str_eq(out[0].event_id, "");
+    ck_assert_str_eq(out[0].event_id, "read-before");
     ck_assert_int_eq(out[0].family_id, 0);
     for (int i = 1; i < RECENT_MAX; i++) {
         ck_assert_str_eq(out[i].what, "UNKNOWN_FAMILY");
