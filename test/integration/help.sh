@@ -66,6 +66,7 @@ grep -q '^tallyd_events_total (counter, by outcome, code)$' "$work/out" || die '
 metrics=$(grep -cE '^[a-z_]+ \(' "$work/out")
 [ "$(awk '{ if (length($0) > most) most = length($0) } END { print most }' "$work/out")" -le 110 ] || die 'help metrics: too wide'
 answers 0 help metrics --markdown
+# shellcheck disable=SC2016 # backticks of Markdown
 assert_eq 'rows of the table in Markdown' "$metrics" "$(grep -cE '^\| `[a-z_]+` \| (counter|gauge|histogram) \|' "$work/out")"
 answers 2 help metrics surplus
 answers 2 help metrics --markdown surplus

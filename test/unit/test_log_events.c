@@ -6,6 +6,7 @@
 #include <ctype.h>
 #include <glob.h>
 
+#include "buf.h"
 #include "testing.h"
 
 #define ARGS_MAX 40
@@ -21,8 +22,7 @@ static void read_source(void) {
     for (size_t i = 0; i < found.gl_pathc; i++) {
         size_t n;
         char *text = testing_file(found.gl_pathv[i], &n);
-        source = realloc(source, len + n + 1);
-        ck_assert_ptr_nonnull(source);
+        source = mem_realloc(source, len + n + 1);
         memcpy(source + len, text, n + 1);
         len += n;
         free(text);
