@@ -36,6 +36,10 @@ struct group {
  * group_free. `rk` belongs to any group or none. */
 bool group_read(rd_kafka_t *rk, const struct config *cfg, struct group *g, struct error *err)
     __attribute__((warn_unused_result));
+/* Asks for the logs' ends again: what is read between the two, of a running group, may lie beyond the first.
+ */
+bool group_renew_ends(rd_kafka_t *rk, const struct config *cfg, struct group *g, struct error *err)
+    __attribute__((warn_unused_result));
 void group_free(struct group *g);
 struct group_partition *group_partition(struct group *g, int32_t id);
 

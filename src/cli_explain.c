@@ -14,6 +14,7 @@
 
 struct options {
     const char *path, *id;
+    const char *since; /* as written: a local time is in the zone, which the configuration says */
     bool json;
     struct explain_options explain;
 };
@@ -46,9 +47,8 @@ static int take_option(int c, struct options *o) {
         o->path = optarg;
     else if (c == 'j')
         o->json = true;
-    else if (c == 's' && !read_since(optarg, &o->explain.since_ms))
-        return cli_usage(COMMAND, "--since",
-                         "must be a time as 2026-11-30T12:00, or so long ago as 90s, 15m, 24h, 7d");
+    else if (c == 's')
+        o->since = optarg;
     else if (c == 'n' && !read_scan(optarg, &o->explain.records))
         return cli_usage(COMMAND, "--scan", "must be a number of records, or all");
     o->explain.patient = o->explain.patient || c == 's' || c == 'n';
@@ -84,8 +84,11 @@ static int say_away(const struct error *away) {
 }
 
 static int explain(const struct config *cfg, struct db *db, void *options) {
-    const struct options *o = options;
+    struct options *o = options;
     (void)db;
+    if (o->since && !read_since(o->since, &o->explain.since_ms))
+        return cli_usage(COMMAND, "--since",
+                         "must be a time as 2026-11-30T12:00, or so long ago as 90s, 15m, 24h, 7d");
     struct explanation x;
     struct error err = {0};
     int code = EXIT_OK;

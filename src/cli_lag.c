@@ -258,14 +258,16 @@ static int read_options(int argc, char **argv, struct options *o) {
     return o->path ? EXIT_OK : cli_usage(COMMAND, "-c FILE", "is missing");
 }
 
-/* Kafka first: the ledger only grows, so what it has then was committed by nobody before. */
+/* The group first: the ledger only grows, so what it has then was committed by nobody before. The logs' ends
+ * last: a ledger beyond them is of another log. */
 static int show(const struct config *cfg, struct db *db, void *options) {
     const struct options *o = options;
     struct error err = {0};
     struct view v = {0};
     rd_kafka_t *rk = kafka_observer_new(cfg, &err);
-    bool ok =
-        rk && group_read(rk, cfg, &v.group, &err) && ledger_rows_read(db, cfg, &v.rows, &v.row_count, &err);
+    bool ok = rk && group_read(rk, cfg, &v.group, &err) &&
+              ledger_rows_read(db, cfg, &v.rows, &v.row_count, &err) &&
+              group_renew_ends(rk, cfg, &v.group, &err);
     if (ok) {
         join(&v);
         if (o->json)

@@ -56,7 +56,7 @@ static void print_rows(const struct maintain_report *r) {
     table_free(t);
 }
 
-static void print_months(const struct maintain_report *r, bool dry_run) {
+static void print_months(const struct config *cfg, const struct maintain_report *r, bool dry_run) {
     char before[16], after[16];
     month_text(r->floor_before, before);
     month_text(r->floor, after);
@@ -68,16 +68,16 @@ static void print_months(const struct maintain_report *r, bool dry_run) {
         printf("months before %s are closed\n", after);
     if (r->held)
         printf("a partition is paused: months whose events may wait there stay open (`tallyd lag`)\n");
-    if (r->months_before == 0)
+    if (cfg->maintain.usage_months == 0)
         printf("maintain.usage_months is 0: no month is closed, no event pruned\n");
-    if (r->sent_before_ms == 0)
+    if (cfg->maintain.sent_retention_days == 0)
         printf("maintain.sent_retention_days is 0: no notification is pruned\n");
 }
 
-static void print_people(const struct maintain_report *r, bool dry_run) {
+static void print_people(const struct config *cfg, const struct maintain_report *r, bool dry_run) {
     int64_t all = r->sent_rows + r->record_rows + r->block_rows;
     print_rows(r);
-    print_months(r, dry_run);
+    print_months(cfg, r, dry_run);
     printf("%lld row%s %spruned\n", (long long)all, all == 1 ? "" : "s", dry_run ? "would be " : "");
 }
 
@@ -140,7 +140,7 @@ static int maintain(const struct config *cfg, struct db *db, void *options) {
     if (o->json)
         print_json(&r, o->dry_run);
     else
-        print_people(&r, o->dry_run);
+        print_people(cfg, &r, o->dry_run);
     maintain_report_free(&r);
     return ok ? EXIT_OK : cli_failed(COMMAND, &err);
 }

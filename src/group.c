@@ -32,6 +32,17 @@ static int by_id(const void *x, const void *y) {
     return (a->id > b->id) - (a->id < b->id);
 }
 
+bool group_renew_ends(rd_kafka_t *rk, const struct config *cfg, struct group *g, struct error *err) {
+    const char *topic = cfg->kafka.usage_topic;
+    for (size_t i = 0; i < g->partition_count; i++) {
+        struct group_partition *p = &g->partitions[i];
+        if (failed(rd_kafka_query_watermark_offsets(rk, topic, p->id, &p->low, &p->high, ANSWER_MS),
+                   "watermarks", topic, err))
+            return false;
+    }
+    return true;
+}
+
 static bool ask_log(rd_kafka_t *rk, const struct config *cfg, struct group *g, struct error *err) {
     const char *topic = cfg->kafka.usage_topic;
     int32_t *ids = kafka_topic_partitions(rk, topic, ANSWER_MS, &g->partition_count, err);
@@ -43,13 +54,7 @@ static bool ask_log(rd_kafka_t *rk, const struct config *cfg, struct group *g, s
     free(ids);
     if (g->partition_count)
         qsort(g->partitions, g->partition_count, sizeof *g->partitions, by_id);
-    for (size_t i = 0; i < g->partition_count; i++) {
-        struct group_partition *p = &g->partitions[i];
-        if (failed(rd_kafka_query_watermark_offsets(rk, topic, p->id, &p->low, &p->high, ANSWER_MS),
-                   "watermarks", topic, err))
-            return false;
-    }
-    return true;
+    return group_renew_ends(rk, cfg, g, err);
 }
 
 bool group_offsets_at(rd_kafka_t *rk, const struct config *cfg, const struct group *g, int64_t t_ms,

@@ -161,6 +161,11 @@ enum rewind_refusal rewind_plan(rd_kafka_t *rk, struct db *db, const struct conf
     *r = (struct rewind){0};
     if (!group_read(rk, cfg, &r->group, err) || !ledger_rows_read(db, cfg, &rows, &row_count, err))
         return REWIND_FAILED;
+    if (!group_renew_ends(rk, cfg, &r->group,
+                          err)) { /* last, since the ledger goes on while there are members */
+        free(rows);
+        return REWIND_FAILED;
+    }
     enum rewind_refusal refusal = all_there(r, cfg, ids, n, err);
     if (refusal == REWIND_PLANNED)
         refusal = choose(rk, cfg, target, ids, n, r, err);

@@ -137,6 +137,8 @@ explains 0 never_seen nobody --scan 4
 assert_eq 'looked at' '4 false' "$(of '.searched.usage | "\(.records) \(.whole)"')"
 explains 0 never_seen x1 --scan 0
 explains 0 rejected x1 --since 1h
+explains 0 rejected x1 --since "$(TZ=Asia/Seoul date -d '-10 minutes' +%Y-%m-%dT%H:%M)" # in the zone, whatever the machine's is
+explains 0 never_seen x1 --since "$(TZ=Asia/Seoul date -d '+10 minutes' +%Y-%m-%dT%H:%M)"
 explains 0 never_seen x1 --since "$(date -d '+1 hour' +%Y-%m-%dT%H:%M)Z"
 explains 0 rejected x1 --scan all
 echo 'ok explain: settled, told, blocked, repeated, refused, rejected, ignored, never seen'

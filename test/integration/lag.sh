@@ -69,6 +69,20 @@ assert_eq 'the ledger' "$(sql 'SELECT SUM(settled), SUM(blocked), SUM(duplicate)
 grep -Eq '^ *total +0 +1, group Stable$' "$work/out" || die "the table says $(cat "$work/out")"
 assert_eq 'lines' 11 "$(wc -l <"$work/out")" # 3 partitions, headings and totals, twice, and an empty one
 
+# ---- in a stream the ledger goes on while it's asked: never beyond the log ----
+simulate_on stream --families 100 --duration 5s --rate 3000 --seed "$((seed + 9))"
+stream=$launched
+looks=0
+while [ "$looks" -lt 5 ] || ours "$stream" && [ "$looks" -lt 40 ] && [ "$(state_of "$stream")" != Z ]; do
+    lags
+    looks=$((looks + 1))
+    assert_eq "read, in a stream, look $looks" 'read read read' "$(each .state)"
+    "$tallyd" rewind -c "$work/config.yaml" --to latest --dry-run --limit 1 >"$work/dry.out" 2>"$work/dry.err" ||
+        die "a dry run in a stream: $(cat "$work/dry.err")"
+done
+ended 'the stream' "$stream" 0
+await 'all is settled' 30 caught_up
+
 # ---- paused and stopped ----
 "$tallyd" pause -c "$work/config.yaml" --partition 1 --json >"$work/paused.json"
 stands() {
