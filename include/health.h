@@ -62,6 +62,7 @@ struct health_input {
     const struct health_partition *partitions;
     size_t partition_count;
     size_t members, members_joined; /* of the group, in this process */
+    size_t members_claiming; /* of those that aren't: they have partitions, and claim them in the ledger */
 };
 
 enum health_reason_kind {
@@ -70,6 +71,7 @@ enum health_reason_kind {
     HEALTH_PARTITION_UNMOVED,
     HEALTH_PARTITION_STOPPED,
     HEALTH_NOT_JOINED,
+    HEALTH_CLAIMING,
     HEALTH_SIGNAL,
 };
 
@@ -86,6 +88,7 @@ struct health_reason {
 struct health_track {
     struct health_partition is;
     int64_t moved_at_ms; /* monotonic: it moved, or had nothing to move to */
+    int64_t seen_at_ms;  /* monotonic: it was this process' */
 };
 
 struct health {
@@ -94,6 +97,8 @@ struct health {
     int64_t since_ms;            /* 1970: in this state */
     struct health_track *tracks; /* owned: one a partition of the last look */
     size_t track_count;
+    struct health_track *gone; /* owned: taken away a while ago; one that comes back as it was hasn't moved */
+    size_t gone_count;
     struct health_reason *reasons; /* owned: of the last look */
     size_t reason_count, reason_capacity;
     bool joined_once;

@@ -26,7 +26,8 @@ struct monitor {
     struct probe_outbox outbox;
     struct worker_partition *seen; /* owned: the partitions of the last look */
     size_t seen_count, seen_capacity;
-    size_t joined; /* members in the group */
+    size_t joined;   /* members that have what the group gave them */
+    size_t claiming; /* members that claim it in the ledger */
     struct health health;
     struct status_series series;
     /* set before the thread starts */

@@ -18,8 +18,11 @@ void health_init(struct health *h, int64_t stuck_after_ms, int64_t wall_ms) {
     *h = (struct health){.stuck_after_ms = stuck_after_ms, .state = HEALTH_STARTING, .since_ms = wall_ms};
 }
 
+#define LINE_PARTITIONS 5 /* named in one line; /readyz tells all */
+
 void health_free(struct health *h) {
     free(h->tracks);
+    free(h->gone);
     free(h->reasons);
     *h = (struct health){0};
 }
@@ -36,12 +39,31 @@ int64_t health_progress_age_ms(const struct health_track *t, int64_t now_ms) {
 
 /* ---- partitions ---- */
 
-static const struct health_track *track_of(const struct health *h, int32_t id) {
-    for (size_t i = 0; i < h->track_count; i++) {
-        if (h->tracks[i].is.id == id)
-            return &h->tracks[i];
+static const struct health_track *find(const struct health_track *tracks, size_t n, int32_t id) {
+    for (size_t i = 0; i < n; i++) {
+        if (tracks[i].is.id == id)
+            return &tracks[i];
     }
     return NULL;
+}
+
+static const struct health_track *track_of(const struct health *h, int32_t id) {
+    const struct health_track *t = find(h->tracks, h->track_count, id);
+    return t ? t : find(h->gone, h->gone_count, id);
+}
+
+/* A group that never comes to rest takes partitions and gives them back, and none of them moves. */
+static void keep_gone(struct health *h, const struct health_track *now, size_t n, int64_t now_ms) {
+    struct health_track *gone = mem_zero(h->track_count + h->gone_count + 1, sizeof *gone);
+    size_t kept = 0;
+    for (size_t i = 0; i < h->track_count + h->gone_count; i++) {
+        const struct health_track *t = i < h->track_count ? &h->tracks[i] : &h->gone[i - h->track_count];
+        if (!find(now, n, t->is.id) && now_ms - t->seen_at_ms < h->stuck_after_ms)
+            gone[kept++] = *t;
+    }
+    free(h->gone);
+    h->gone = gone;
+    h->gone_count = kept;
 }
 
 /* One that's new here, has moved, or had nothing to move to until now, begins anew. So does one that an
@@ -51,14 +73,22 @@ static bool stands_still(const struct health_track *before, const struct health_
            (now->paused || !before->is.paused);
 }
 
+static struct health_track follow(const struct health_track *before, const struct health_partition *p,
+                                  int64_t now_ms) {
+    struct health_track t = {.is = *p, .moved_at_ms = now_ms, .seen_at_ms = now_ms};
+    if (!stands_still(before, p))
+        return t;
+    t.moved_at_ms = before->moved_at_ms;
+    if (t.is.end < 0) /* not asked for since it came back: a log only grows */
+        t.is.end = before->is.end;
+    return t;
+}
+
 static void follow_partitions(struct health *h, const struct health_input *in) {
     struct health_track *tracks = mem_zero(in->partition_count + 1, sizeof *tracks);
-    for (size_t i = 0; i < in->partition_count; i++) {
-        const struct health_partition *p = &in->partitions[i];
-        const struct health_track *before = track_of(h, p->id);
-        tracks[i] = (struct health_track){
-            .is = *p, .moved_at_ms = stands_still(before, p) ? before->moved_at_ms : in->now_ms};
-    }
+    for (size_t i = 0; i < in->partition_count; i++)
+        tracks[i] = follow(track_of(h, in->partitions[i].id), &in->partitions[i], in->now_ms);
+    keep_gone(h, tracks, in->partition_count, in->now_ms);
     free(h->tracks);
     h->tracks = tracks;
     h->track_count = in->partition_count;
@@ -128,7 +158,8 @@ static enum health_state look_at_members(struct health *h, const struct health_i
     bool long_since = in->now_ms - h->out_since_ms >= h->stuck_after_ms;
     if (h->joined_once && !long_since)
         return HEALTH_READY;
-    add_reason(h, HEALTH_NOT_JOINED)->since_ms = h->out_since_wall_ms;
+    bool claiming = in->members && in->members_joined + in->members_claiming == in->members;
+    add_reason(h, claiming ? HEALTH_CLAIMING : HEALTH_NOT_JOINED)->since_ms = h->out_since_wall_ms;
     return long_since ? HEALTH_STUCK : HEALTH_STARTING;
 }
 
@@ -182,18 +213,42 @@ void health_reason_text(const struct health_reason *r, struct buf *out) {
     case HEALTH_NOT_JOINED:
         buf_str(out, "the consumer group isn't joined");
         break;
+    case HEALTH_CLAIMING:
+        buf_str(out, "partitions are given and can't be claimed in the ledger yet (see claim_waiting)");
+        break;
     case HEALTH_SIGNAL:
         buf_str(out, "told to stop");
         break;
     }
 }
 
+static bool is_partitions(const struct health_reason *r) {
+    return r->kind == HEALTH_PARTITION_UNMOVED || r->kind == HEALTH_PARTITION_STOPPED;
+}
+
+static void add_to_line(const struct health_reason *r, const char **between, struct buf *out) {
+    buf_str(out, *between);
+    health_reason_text(r, out);
+    *between = "; ";
+}
+
+/* A line has its bounds: what may be the cause of all stands first, and of the partitions some. */
 void health_line(const struct health *h, struct buf *out) {
+    const char *between = ": ";
+    size_t left_out = 0;
     buf_str(out, health_state_name(h->state));
     for (size_t i = 0; i < h->reason_count; i++) {
-        buf_str(out, i ? "; " : ": ");
-        health_reason_text(&h->reasons[i], out);
+        if (!is_partitions(&h->reasons[i]))
+            add_to_line(&h->reasons[i], &between, out);
     }
+    for (size_t i = 0, named = 0; i < h->reason_count; i++) {
+        if (is_partitions(&h->reasons[i]) && named++ < LINE_PARTITIONS)
+            add_to_line(&h->reasons[i], &between, out);
+        else
+            left_out += is_partitions(&h->reasons[i]);
+    }
+    if (left_out)
+        buf_printf(out, "%sand %zu more partitions", between, left_out);
 }
 
 static void print_since(struct buf *out, const char *name, int64_t ms) {
@@ -222,6 +277,10 @@ static void print_reason(const struct health_reason *r, struct buf *out) {
         break;
     case HEALTH_NOT_JOINED:
         buf_str(out, "\"group\":\"not joined\"");
+        print_since(out, "since", r->since_ms);
+        break;
+    case HEALTH_CLAIMING:
+        buf_str(out, "\"group\":\"claiming\"");
         print_since(out, "since", r->since_ms);
         break;
     case HEALTH_SIGNAL:

@@ -90,8 +90,10 @@ static bool listen_fail(const struct http_setup *s, int fd, struct error *err) {
                                                : "";
     if (fd >= 0)
         close(fd);
-    return error_set(err, ERROR_CONFIG, ERROR_STOP, ERROR_NOT_DONE, code, "http: %s%s%s:%d: %s%s",
-                     v6 ? "[" : "", s->address, v6 ? "]" : "", s->port, strerror(code), hint);
+    /* an address may come later, and a port be free again: who starts it anew may have better luck */
+    enum error_area area = code == EACCES ? ERROR_CONFIG : ERROR_INTERNAL;
+    return error_set(err, area, ERROR_STOP, ERROR_NOT_DONE, code, "http: %s%s%s:%d: %s%s", v6 ? "[" : "",
+                     s->address, v6 ? "]" : "", s->port, strerror(code), hint);
 }
 
 /* A listening socket in `*out`. */

@@ -47,11 +47,12 @@ static void add_partitions(struct monitor *m, struct worker *w, struct worker_st
 }
 
 static void look_at_workers(struct monitor *m) {
-    m->seen_count = m->joined = 0;
+    m->seen_count = m->joined = m->claiming = 0;
     for (size_t i = 0; i < m->worker_count; i++) {
         struct worker_status status;
         add_partitions(m, m->workers[i], &status);
         m->joined += status.state == WORKER_READING || status.state == WORKER_IDLE;
+        m->claiming += status.state == WORKER_CLAIMING;
     }
     int32_t *ids = mem_alloc((m->seen_count + 1) * sizeof *ids);
     for (size_t i = 0; i < m->seen_count; i++)
@@ -99,7 +100,8 @@ static void look(struct monitor *m) {
                                     .partitions = partitions,
                                     .partition_count = m->seen_count,
                                     .members = (size_t)m->setup.cfg->workers,
-                                    .members_joined = m->joined};
+                                    .members_joined = m->joined,
+                                    .members_claiming = m->claiming};
     if (health_update(&m->health, &in))
         log_state(m, before);
     free(partitions);

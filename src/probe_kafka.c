@@ -85,8 +85,9 @@ static void take_ends(struct kafka_state *s, const rd_kafka_topic_partition_list
     pthread_mutex_lock(&s->lock);
     for (int i = 0; i < list->cnt; i++) {
         for (size_t k = 0; k < s->count; k++) {
-            if (s->ends[k].id == list->elems[i].partition)
-                s->ends[k].offset = list->elems[i].offset;
+            if (s->ends[k].id == list->elems[i].partition) /* what is old would look like no lag */
+                s->ends[k].offset =
+                    list->elems[i].err == RD_KAFKA_RESP_ERR_NO_ERROR ? list->elems[i].offset : -1;
         }
     }
     pthread_mutex_unlock(&s->lock);
@@ -99,10 +100,10 @@ static bool ask_ends(struct kafka_state *s, struct error *err) {
         return true;
     rd_kafka_resp_err_t code =
         rd_kafka_offsets_for_times(s->observer, list, (int)s->cfg->health.probe_timeout_ms);
-    for (int i = 0; i < list->cnt && code == RD_KAFKA_RESP_ERR_NO_ERROR; i++)
-        code = list->elems[i].err;
     if (code == RD_KAFKA_RESP_ERR_NO_ERROR)
         take_ends(s, list);
+    for (int i = 0; i < list->cnt && code == RD_KAFKA_RESP_ERR_NO_ERROR; i++)
+        code = list->elems[i].err;
     rd_kafka_topic_partition_list_destroy(list);
     return code == RD_KAFKA_RESP_ERR_NO_ERROR ||
            kafka_error(code, "the log's ends", s->cfg->kafka.usage_topic, err);

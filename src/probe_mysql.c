@@ -61,6 +61,12 @@ static bool ask_ledger(struct mysql_state *s, struct error *err) {
     return ok;
 }
 
+static void take_outbox(struct mysql_state *s, struct probe_outbox outbox) {
+    pthread_mutex_lock(&s->lock);
+    s->outbox = outbox;
+    pthread_mutex_unlock(&s->lock);
+}
+
 /* Each part is a piece of an index, and no more of it than PROBE_OUTBOX_MAX rows: what was sent long ago
  * isn't looked at, however much of it there is. The index by state has the rows of a state in the order of
  * their ids. */
@@ -87,15 +93,16 @@ static bool ask_outbox(struct mysql_state *s, struct error *err) {
         found.oldest_age_ms = db_i64(&rows, 2, 0) > 0 ? db_i64(&rows, 2, 0) : 0;
     }
     db_rows_free(&rows);
-    pthread_mutex_lock(&s->lock);
-    s->outbox = found;
-    pthread_mutex_unlock(&s->lock);
+    take_outbox(s, found);
     return true;
 }
 
 static bool mysql_attempt(void *state, struct error *err) {
     struct mysql_state *s = state;
-    return db_ensure(s->db, err) && ask_read_only(s, err) && ask_ledger(s, err) && ask_outbox(s, err);
+    bool ok = db_ensure(s->db, err) && ask_read_only(s, err) && ask_ledger(s, err) && ask_outbox(s, err);
+    if (!ok)
+        take_outbox(s, (struct probe_outbox){0}); /* what it was before is no news */
+    return ok;
 }
 
 const struct probe_kind probe_mysql = {"mysql", "probe_mysql", mysql_open, mysql_attempt, mysql_end};

@@ -57,6 +57,14 @@ static void append_script(struct redis_state *s) {
     redis_append(s->redis, c);
 }
 
+/* The server refuses it where it would refuse writes after a failed save, which a cold script doesn't come
+ * to. */
+static void append_ping(struct redis_state *s) {
+    redis_command_reset(&s->command);
+    buf_str(redis_command_arg(&s->command), "PING");
+    redis_append(s->redis, &s->command);
+}
+
 static void append_info(struct redis_state *s, const char *section) {
     redis_command_reset(&s->command);
     buf_str(redis_command_arg(&s->command), "INFO");
@@ -110,6 +118,7 @@ static bool redis_attempt(void *state, struct error *err) {
     append_script(s);
     append_info(s, "replication");
     append_info(s, "memory");
+    append_ping(s);
     if (!redis_collect(s->redis, take_replies, &r, err))
         return false;
     if (r.no_script) /* emptied, which every caller deals with in the same way */

@@ -111,11 +111,63 @@ START_TEST(test_stuck_goes_by_progress) {
         /* what is settled, however little, is progress */
         {960001, "+++", 1, 101, 9999, 0, 0, 0, HEALTH_READY, NULL},
         {960001 + STUCK_AFTER_MS, "+++", 1, 101, 9999, 0, 0, 0, HEALTH_STUCK, "hasn't moved for 60 s"},
-        /* taken away and given back it begins anew */
+        /* taken away and given back as it was it hasn't moved, also while its end isn't known again */
         {1020002, "+++", 1, -1, -1, 0, 0, 0, HEALTH_READY, NULL},
-        {1020003, "+++", 1, 101, 9999, 0, 0, 0, HEALTH_READY, NULL},
+        {1020003, "+++", 1, 101, -1, 0, 0, 0, HEALTH_STUCK, "9898 records to settle"},
+        {1020004, "+++", 1, 101, 9999, 0, 0, 0, HEALTH_STUCK, "hasn't moved for 60 s"},
+        /* one that others had meanwhile has */
+        {1020005, "+++", 1, -1, -1, 0, 0, 0, HEALTH_READY, NULL},
+        {1020006, "+++", 1, 102, 9999, 0, 0, 0, HEALTH_READY, NULL},
+        /* and of one that was away for long nothing is known */
+        {1020007, "+++", 1, -1, -1, 0, 0, 0, HEALTH_READY, NULL},
+        {1020006 + STUCK_AFTER_MS, "+++", 1, -1, -1, 0, 0, 0, HEALTH_READY, NULL},
+        {1020007 + STUCK_AFTER_MS, "+++", 1, 102, 9999, 0, 0, 0, HEALTH_READY, NULL},
     };
     CHECK_STEPS(steps);
+}
+END_TEST
+
+START_TEST(test_stuck_though_it_comes_and_goes) {
+    struct health h;
+    health_init(&h, STUCK_AFTER_MS, WALL_MS);
+    for (int64_t at = 0; at < 2 * STUCK_AFTER_MS; at += 1000) {
+        const bool away = at % 10000 < 3000;
+        const struct step s = {at, "+++", 1, away ? -1 : 100, away ? -1 : 500, 0, 0, 0, HEALTH_READY, NULL};
+        apply(&h, &s);
+        if (!away && at >= STUCK_AFTER_MS + 10000)
+            ck_assert_msg(h.state == HEALTH_STUCK, "at %lld ms it's %s", (long long)at,
+                          health_state_name(h.state));
+    }
+    health_free(&h);
+}
+END_TEST
+
+START_TEST(test_a_line_names_the_cause_and_some_partitions) {
+    enum { PARTITIONS = 64 };
+    struct health_partition p[PARTITIONS];
+    const struct health_dependency d = {.name = "mysql", .known = true, .error = "gone"};
+    struct health_input in = {.dependencies = &d,
+                              .dependency_count = 1,
+                              .partitions = p,
+                              .partition_count = PARTITIONS,
+                              .members = 2,
+                              .members_joined = 1,
+                              .members_claiming = 1};
+    struct health h;
+    struct buf line = {0};
+    for (int32_t i = 0; i < PARTITIONS; i++)
+        p[i] = (struct health_partition){.id = i, .settled_to = 0, .end = 9, .stopped = true};
+    health_init(&h, STUCK_AFTER_MS, WALL_MS);
+    in.wall_ms = WALL_MS;
+    health_update(&h, &in);
+    health_line(&h, &line);
+    ck_assert_msg(strncmp(buf_cstr(&line), "stuck: mysql is down: gone; partitions are given", 48) == 0, "%s",
+                  buf_cstr(&line));
+    ck_assert_ptr_nonnull(strstr(buf_cstr(&line), "partition 4 isn't read"));
+    ck_assert_ptr_null(strstr(buf_cstr(&line), "partition 5 isn't read"));
+    ck_assert_ptr_nonnull(strstr(buf_cstr(&line), "; and 59 more partitions"));
+    buf_free(&line);
+    health_free(&h);
 }
 END_TEST
 
@@ -243,6 +295,8 @@ int main(void) {
     tcase_add_test(tc, test_from_start_to_stop);
     tcase_add_test(tc, test_down_from_the_start_is_degraded);
     tcase_add_test(tc, test_stuck_goes_by_progress);
+    tcase_add_test(tc, test_stuck_though_it_comes_and_goes);
+    tcase_add_test(tc, test_a_line_names_the_cause_and_some_partitions);
     tcase_add_test(tc, test_what_isnt_known_isnt_stuck);
     tcase_add_test(tc, test_paused_is_told_and_ready);
     tcase_add_test(tc, test_stopped_partition_is_stuck_at_once);
