@@ -45,7 +45,6 @@ struct monitor {
     int64_t next_watchdog_ms, next_line_ms, next_point_ms;
 };
 
-int64_t monitor_wall_ms(void);
 /* Threads that give no sign of life. Any thread. */
 size_t monitor_hung(const struct monitor *m, struct heartbeat_silence *out, size_t max);
 /* Listens, unless there is to be no server. */

@@ -18,12 +18,6 @@
 #define TICK_MS 200
 #define STATUS_LINE_MS 1000 /* a line has ages in it */
 
-int64_t monitor_wall_ms(void) {
-    struct timespec ts;
-    clock_gettime(CLOCK_REALTIME, &ts);
-    return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
-}
-
 /* ---- looking ---- */
 
 static void look_at_dependencies(struct monitor *m) {
@@ -93,7 +87,7 @@ static void look(struct monitor *m) {
         look_at_workers(m);
     struct health_partition *partitions = partitions_of(m);
     const struct health_input in = {.now_ms = clock_monotonic_ms(),
-                                    .wall_ms = monitor_wall_ms(),
+                                    .wall_ms = clock_wall_ms(),
                                     .stopping = m->stopping,
                                     .dependencies = m->dependencies,
                                     .dependency_count = MONITOR_PROBES,
@@ -147,7 +141,7 @@ static void take_point(struct monitor *m) {
     if (now < m->next_point_ms)
         return;
     int64_t lag = m->joined || m->seen_count ? status_lag(&m->health) : -1;
-    status_series_take(&m->series, m->setup.metrics, now, monitor_wall_ms(), lag, &m->outbox);
+    status_series_take(&m->series, m->setup.metrics, now, clock_wall_ms(), lag, &m->outbox);
     m->next_point_ms =
         now - m->next_point_ms < STATUS_STEP_MS ? m->next_point_ms + STATUS_STEP_MS : now + STATUS_STEP_MS;
 }
@@ -198,7 +192,7 @@ struct monitor *monitor_start(const struct monitor_setup *setup, struct error *e
     clock_cond_init(&m->changed);
     m->setup = *setup;
     m->started_ms = clock_monotonic_ms();
-    m->started_wall_ms = monitor_wall_ms();
+    m->started_wall_ms = clock_wall_ms();
     m->next_point_ms = m->started_ms;
     m->notify = notify_open();
     health_init(&m->health, setup->cfg->health.stuck_after_ms, m->started_wall_ms);

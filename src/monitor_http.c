@@ -74,7 +74,7 @@ static void answer_metrics(void *ctx, struct http_answer *a) {
     struct monitor *m = ctx;
     struct metrics_samples samples = {0};
     pthread_mutex_lock(&m->lock);
-    sample_partitions(m, &samples, clock_monotonic_ms(), monitor_wall_ms());
+    sample_partitions(m, &samples, clock_monotonic_ms(), clock_wall_ms());
     sample_state(m, &samples);
     pthread_mutex_unlock(&m->lock);
     sample_process(m, &samples);
@@ -127,7 +127,7 @@ static void answer_status(void *ctx, struct http_answer *a) {
                              .outbox = m->outbox,
                              .series = &m->series,
                              .now_ms = clock_monotonic_ms(),
-                             .wall_ms = monitor_wall_ms(),
+                             .wall_ms = clock_wall_ms(),
                              .started_wall_ms = m->started_wall_ms,
                              .uptime_ms = clock_monotonic_ms() - m->started_ms,
                              .healthy = monitor_hung(m, &one, 1) == 0};

@@ -38,10 +38,6 @@ struct pauses {
     pthread_t thread;
 };
 
-static int64_t at_most(int64_t value, int64_t bound) {
-    return value < bound ? value : bound;
-}
-
 /* Returns when to look again. */
 static int64_t look(struct pauses *p) {
     struct error err = {0};
@@ -53,7 +49,8 @@ static int64_t look(struct pauses *p) {
             LOG(err.action == ERROR_STOP ? LOG_ERROR : LOG_WARN, "pauses_waiting", LOG_E(&err));
             p->next_report_ms = began + p->cfg.retry.report_interval_ms;
         }
-        return clock_monotonic_ms() + at_most(p->cfg.retry.interval_ms, LOOK_EVERY_MS);
+        int64_t again_ms = p->cfg.retry.interval_ms;
+        return clock_monotonic_ms() + (again_ms < LOOK_EVERY_MS ? again_ms : LOOK_EVERY_MS);
     }
     p->next_report_ms = 0;
     struct paused *set = mem_zero(n, sizeof *set);

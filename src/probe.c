@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include "clock.h"
+#include "mysql_db.h"
 
 struct probe {
     /* shared, under `lock` */
@@ -26,20 +27,14 @@ struct probe {
     void *state;
 };
 
-static int64_t wall_ms(void) {
-    struct timespec ts;
-    clock_gettime(CLOCK_REALTIME, &ts);
-    return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
-}
-
 /* Under the lock. */
 static void note(struct probe *p, bool up, const char *error) {
     struct health_dependency *d = &p->found;
     if (!d->known || d->up != up)
-        d->since_ms = wall_ms();
+        d->since_ms = clock_wall_ms();
     d->known = true;
     d->up = up;
-    snprintf(d->error, sizeof d->error, "%s", up ? "" : error);
+    snprintf(d->error, sizeof d->error, "%.*s", (int)sizeof d->error - 1, up ? "" : error);
 }
 
 static void note_end(struct probe *p, bool ok, const struct error *err, int64_t took_us) {
@@ -55,20 +50,14 @@ static void note_end(struct probe *p, bool ok, const struct error *err, int64_t 
     pthread_mutex_unlock(&p->lock);
 }
 
-static int64_t now_us(void) {
-    struct timespec ts;
-    clock_gettime(CLOCK_MONOTONIC, &ts);
-    return (int64_t)ts.tv_sec * 1000000 + ts.tv_nsec / 1000;
-}
-
 static void try_once(struct probe *p) {
     struct error err = {0};
     pthread_mutex_lock(&p->lock);
     p->trying_since_ms = clock_monotonic_ms();
     pthread_mutex_unlock(&p->lock);
-    int64_t since = now_us();
+    int64_t since = clock_monotonic_us();
     bool ok = p->kind->attempt(p->state, &err);
-    note_end(p, ok, &err, now_us() - since);
+    note_end(p, ok, &err, clock_monotonic_us() - since);
 }
 
 /* Until the next try; true when there's none. */
@@ -108,11 +97,10 @@ static int64_t no_longer(int64_t given, int64_t limit) {
 
 /* A try waits no longer than it counts: so a connection that leads nowhere is made anew soon after. */
 static void shorten_waits(struct config *cfg) {
-    int64_t limit = cfg->health.probe_timeout_ms, whole = (limit + 999) / 1000 * 1000;
+    int64_t limit = cfg->health.probe_timeout_ms;
     cfg->redis.connect_timeout_ms = no_longer(cfg->redis.connect_timeout_ms, limit);
     cfg->redis.timeout_ms = no_longer(cfg->redis.timeout_ms, limit);
-    cfg->mysql.connect_timeout_ms = no_longer(cfg->mysql.connect_timeout_ms, whole);
-    cfg->mysql.timeout_ms = no_longer(cfg->mysql.timeout_ms, whole);
+    db_hurry(cfg, (limit + 999) / 1000 * 1000);
 }
 
 struct probe *probe_start(const struct probe_kind *kind, const struct config *cfg, struct error *err) {
