@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "arena.h"
+#include "config.h"
 
 #define EVENT_ID_MAX 191
 #define EVENT_APP_MAX 100
@@ -51,6 +52,9 @@ struct event_limits {
     int max_past_months;   /* how many months before the record's month are still open */
     int32_t closed_before; /* months below this yyyymm are closed; 0: none */
 };
+
+/* The configuration's; months are closed below `closed_before`. */
+struct event_limits event_limits_of(const struct config *cfg, int32_t closed_before);
 
 enum event_kind { EVENT_USAGE, EVENT_IGNORED, EVENT_REJECTED };
 

@@ -340,9 +340,7 @@ static int list(rd_kafka_t *rk, const struct config *cfg, const struct options *
 static void read_limits(struct job *j) {
     struct error err = {0};
     struct db *db = db_new(j->cfg, DB_READ_COMMITTED);
-    j->limits = (struct event_limits){.max_bytes = (size_t)j->cfg->event.max_bytes,
-                                      .max_future_ms = j->cfg->event.max_future_ms,
-                                      .max_past_months = (int)j->cfg->event.max_past_months};
+    j->limits = event_limits_of(j->cfg, 0);
     if (!ledger_floor(db, &j->limits.closed_before, &err))
         j->limits.closed_before = 0;
     db_free(db);

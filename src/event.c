@@ -30,6 +30,13 @@ struct reading {
 static bool reject(const struct reading *r, enum reject_code code, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
+struct event_limits event_limits_of(const struct config *cfg, int32_t closed_before) {
+    return (struct event_limits){.max_bytes = (size_t)cfg->event.max_bytes,
+                                 .max_future_ms = cfg->event.max_future_ms,
+                                 .max_past_months = (int)cfg->event.max_past_months,
+                                 .closed_before = closed_before};
+}
+
 const char *reject_code_name(enum reject_code code) {
     static const char *const names[] = {
         [REJECT_NONE] = "NONE",

@@ -346,10 +346,7 @@ static void search(struct search *s, struct error *err) {
 }
 
 void explain_kafka(const struct config *cfg, const struct explain_options *options, struct explanation *x) {
-    struct search s = {.cfg = cfg, .options = options, .x = x};
-    s.limits = (struct event_limits){.max_bytes = (size_t)cfg->event.max_bytes,
-                                     .max_future_ms = cfg->event.max_future_ms,
-                                     .max_past_months = (int)cfg->event.max_past_months};
+    struct search s = {.cfg = cfg, .options = options, .x = x, .limits = event_limits_of(cfg, 0)};
     x->usage.topic = cfg->kafka.usage_topic;
     x->dlt.topic = cfg->kafka.dlt_topic;
     x->notifications.topic = cfg->kafka.notification_topic;

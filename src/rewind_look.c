@@ -270,9 +270,7 @@ static void begin(struct looking *l) {
     l->look->again.first_ms = l->look->again.last_ms = -1;
     l->look->ahead.first_ms = l->look->ahead.last_ms = -1;
     l->batch = batch_new(l->parts);
-    l->limits = (struct event_limits){.max_bytes = (size_t)l->cfg->event.max_bytes,
-                                      .max_future_ms = l->cfg->event.max_future_ms,
-                                      .max_past_months = (int)l->cfg->event.max_past_months};
+    l->limits = event_limits_of(l->cfg, 0);
 }
 
 static void end(struct looking *l) {

@@ -462,12 +462,7 @@ static int nap(const struct batch *b, int wait_ms, int64_t waited_ms) {
 /* Takes records until the batch is full, or full enough when there is none at hand. False: a rebalance
  * ran inside the poll, or the group was left. */
 static bool take_records(struct worker *w, struct batch *b) {
-    const struct event_limits limits = {
-        .max_bytes = (size_t)w->cfg->event.max_bytes,
-        .max_future_ms = w->cfg->event.max_future_ms,
-        .max_past_months = (int)w->cfg->event.max_past_months,
-        .closed_before = settler_closed_before(w->settler),
-    };
+    const struct event_limits limits = event_limits_of(w->cfg, settler_closed_before(w->settler));
     int64_t since = clock_monotonic_ms();
     size_t taken = 0;
     int wait = 0;

@@ -50,8 +50,6 @@ bool bench_error(struct error *err, const char *fmt, ...) __attribute__((format(
 
 /* A consumer group that nobody has: what the real one holds must not move. */
 void bench_own_group(struct config *cfg);
-/* The configuration's limits for events; months are closed below `closed_before`. */
-struct event_limits bench_limits(const struct config *cfg, int32_t closed_before);
 
 /* A set of numbers, which texts become by their hash: of a million the chance that two
  * are taken for one is 1 : 10^7. Zeroed: empty. */

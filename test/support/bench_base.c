@@ -39,13 +39,6 @@ void bench_own_group(struct config *cfg) {
     cfg->kafka.group_id = mem_strdup(name);
 }
 
-struct event_limits bench_limits(const struct config *cfg, int32_t closed_before) {
-    return (struct event_limits){.max_bytes = (size_t)cfg->event.max_bytes,
-                                 .max_future_ms = cfg->event.max_future_ms,
-                                 .max_past_months = (int)cfg->event.max_past_months,
-                                 .closed_before = closed_before};
-}
-
 /* Mixed, since a set takes its low bits. */
 uint64_t bench_hash(const void *data, size_t len) {
     uint64_t h = digest_bytes(DIGEST_START, data, len);

@@ -23,7 +23,7 @@ static void take(struct consuming *c, rd_kafka_message_t *m, const struct event_
 
 /* Time begins with the first record: to connect is no part of a record's cost. */
 static bool consume(struct consuming *c, const struct bench_options *o, struct error *err) {
-    const struct event_limits limits = bench_limits(c->topic.cfg, 0);
+    const struct event_limits limits = event_limits_of(c->topic.cfg, 0);
     rd_kafka_message_t *m;
     if (!bench_topic_resume(&c->topic, err))
         return false;

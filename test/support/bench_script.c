@@ -112,7 +112,7 @@ static bool run_all(struct scripting *s, const struct bench_options *o, struct e
     int64_t left = o->count ? o->count : INT64_MAX;
     if (!redis_ensure(s->redis, err) || !ledger_floor(s->db, &closed_before, err))
         return false;
-    const struct event_limits limits = bench_limits(s->topic.cfg, closed_before);
+    const struct event_limits limits = event_limits_of(s->topic.cfg, closed_before);
     do {
         bench_slice_clear(&s->slice);
         if (!bench_slice_read(&s->slice, &s->topic, s->assignment, &limits, SLICE_RECORDS, &left, NULL, NULL,

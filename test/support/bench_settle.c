@@ -52,7 +52,7 @@ static bool claim(struct settling *s, struct error *err) {
     if (ledger_floor(s->settle.db, &closed_before, err))
         s->assignment = ledger_claim(s->settle.db, s->topic.consumer, s->topic.cfg, ids, s->topic.count, err);
     free(ids);
-    s->limits = bench_limits(s->topic.cfg, closed_before);
+    s->limits = event_limits_of(s->topic.cfg, closed_before);
     s->settle.closed_before = closed_before;
     return s->assignment != NULL;
 }
