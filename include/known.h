@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "batch.h"
 #include "error.h"
@@ -15,6 +16,16 @@
  * indexes may be put in another order. `found` (may be NULL) counts the known. */
 bool known_look_up(struct db *db, struct batch *b, size_t *indexes, size_t n, size_t *found,
                    struct error *err) __attribute__((warn_unused_result));
+
+/* A row that holds an id. */
+struct known_row {
+    bool blocked;
+    int64_t family, customer, bytes;
+};
+typedef void known_take_fn(void *ctx, struct batch *b, size_t index, const struct known_row *row);
+/* Looks them up likewise, and only says what was found; `indexes` may be put in another order. */
+bool known_rows(struct db *db, struct batch *b, size_t *indexes, size_t n, known_take_fn *take, void *ctx,
+                struct error *err) __attribute__((warn_unused_result));
 
 /* Appends a table `j` with those ids as its column `id`, to be joined by key (STRAIGHT_JOIN): ids in an IN
  * list cost three times as much, and a long list scans the whole index. */

@@ -75,13 +75,13 @@ void known_append_texts(struct buf *sql, char *const *ids, size_t n) {
     append_end(sql);
 }
 
-static bool look_up_some(struct db *db, struct batch *b, const size_t *indexes, size_t n, size_t *found,
-                         struct error *err) {
+static bool take_some(struct db *db, struct batch *b, const size_t *indexes, size_t n, known_take_fn *take,
+                      void *ctx, struct error *err) {
     struct buf sql = {0};
     static const char *const tables[] = {"usage_record", "usage_block"};
     for (int i = 0; i < 2; i++) {
-        buf_printf(&sql, "%sSELECT u.event_id, u.family_id, u.customer_id, u.bytes_used FROM ",
-                   i ? " UNION ALL " : "");
+        buf_printf(&sql, "%sSELECT u.event_id, u.family_id, u.customer_id, u.bytes_used, %d FROM ",
+                   i ? " UNION ALL " : "", i);
         known_append_ids(&sql, b, indexes, n);
         buf_printf(&sql, " STRAIGHT_JOIN %s u ON u.event_id = j.id", tables[i]);
     }
@@ -92,29 +92,44 @@ static bool look_up_some(struct db *db, struct batch *b, const size_t *indexes, 
         return false;
     while (db_next(&rows)) {
         const size_t *at = find_id(b, indexes, n, rows.row[0]);
-        if (!at)
-            continue;
-        batch_judge_known(b, *at, db_i64(&rows, 1, 0), db_i64(&rows, 2, 0), db_i64(&rows, 3, 0));
-        ++*found;
+        const struct known_row row = {.family = db_i64(&rows, 1, 0),
+                                      .customer = db_i64(&rows, 2, 0),
+                                      .bytes = db_i64(&rows, 3, 0),
+                                      .blocked = db_i64(&rows, 4, 0) != 0};
+        if (at)
+            take(ctx, b, *at, &row);
     }
     db_rows_free(&rows);
-    for (size_t i = 0; i < n; i++)
-        b->events[indexes[i]].looked_up = true;
     return true;
 }
 
-bool known_look_up(struct db *db, struct batch *b, size_t *indexes, size_t n, size_t *found,
-                   struct error *err) {
-    size_t known = 0;
+bool known_rows(struct db *db, struct batch *b, size_t *indexes, size_t n, known_take_fn *take, void *ctx,
+                struct error *err) {
     if (n && !db_ensure(db, err))
         return false;
     if (n)
         qsort_r(indexes, n, sizeof *indexes, by_id, b);
     for (size_t i = 0; i < n; i += IDS_A_QUERY) {
         size_t some = n - i < IDS_A_QUERY ? n - i : IDS_A_QUERY;
-        if (!look_up_some(db, b, indexes + i, some, &known, err))
+        if (!take_some(db, b, indexes + i, some, take, ctx, err))
             return false;
     }
+    return true;
+}
+
+static void judge(void *ctx, struct batch *b, size_t index, const struct known_row *row) {
+    size_t *found = ctx;
+    batch_judge_known(b, index, row->family, row->customer, row->bytes);
+    ++*found;
+}
+
+bool known_look_up(struct db *db, struct batch *b, size_t *indexes, size_t n, size_t *found,
+                   struct error *err) {
+    size_t known = 0;
+    if (!known_rows(db, b, indexes, n, judge, &known, err))
+        return false;
+    for (size_t i = 0; i < n; i++)
+        b->events[indexes[i]].looked_up = true;
     if (found)
         *found = known;
     return true;

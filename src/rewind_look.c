@@ -69,66 +69,26 @@ struct looking {
     rewind_progress *progress;
 };
 
-static int by_id(const void *x, const void *y, void *batch) {
-    const struct batch *b = batch;
-    return strcmp(b->events[*(const size_t *)x].usage.id, b->events[*(const size_t *)y].usage.id);
-}
-
-/* The event among sorted ones that has the id. */
-static struct batch_event *find_id(struct batch *b, const size_t *indexes, size_t n, const char *id) {
-    size_t lo = 0, hi = n;
-    while (lo < hi) {
-        size_t mid = lo + (hi - lo) / 2;
-        int c = strcmp(b->events[indexes[mid]].usage.id, id);
-        if (c == 0)
-            return &b->events[indexes[mid]];
-        if (c < 0)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
-    return NULL;
-}
-
-static void append_look_up(struct buf *sql, const struct batch *b, const size_t *indexes, size_t n) {
-    static const char *const tables[] = {"usage_record", "usage_block"};
-    for (int i = 0; i < 2; i++) {
-        buf_printf(sql, "%sSELECT %d, u.event_id, u.family_id, u.customer_id, u.bytes_used FROM ",
-                   i ? " UNION ALL " : "", i);
-        known_append_ids(sql, b, indexes, n);
-        buf_printf(sql, " STRAIGHT_JOIN %s u ON u.event_id = j.id", tables[i]);
-    }
+static void take_known(void *ctx, struct batch *b, size_t index, const struct known_row *row) {
+    struct batch_event *e = &b->events[index];
+    (void)ctx;
+    e->has_known = true;
+    e->decision.allowed = !row->blocked;
+    e->known_family = row->family;
+    e->known_customer = row->customer;
+    e->known_bytes = row->bytes;
 }
 
 /* Takes the rows that hold the ids of the live events. */
 static bool look_up(struct looking *l, struct error *err) {
     struct batch *b = l->batch;
-    struct buf sql = {0};
-    struct db_rows rows = {0};
     size_t *indexes = mem_alloc(b->count * sizeof *indexes), n = 0;
     for (size_t i = 0; i < b->count; i++) {
         if (batch_event_live(&b->events[i]))
             indexes[n++] = i;
     }
-    bool ok = n == 0 || db_ensure(l->db, err);
-    if (n && ok) {
-        qsort_r(indexes, n, sizeof *indexes, by_id, b);
-        append_look_up(&sql, b, indexes, n);
-        ok = db_query(l->db, &sql, &rows, err);
-    }
-    while (n && ok && db_next(&rows)) {
-        struct batch_event *e = find_id(b, indexes, n, rows.row[1]);
-        if (!e)
-            continue;
-        e->has_known = true;
-        e->decision.allowed = db_i64(&rows, 0, 0) == 0;
-        e->known_family = db_i64(&rows, 2, 0);
-        e->known_customer = db_i64(&rows, 3, 0);
-        e->known_bytes = db_i64(&rows, 4, 0);
-    }
-    db_rows_free(&rows);
+    bool ok = known_rows(l->db, b, indexes, n, take_known, NULL, err);
     free(indexes);
-    buf_free(&sql);
     return ok;
 }
 
