@@ -60,12 +60,16 @@ bool db_next(struct db_rows *rows);
 void db_rows_free(struct db_rows *rows);
 /* A cell as a number; `otherwise` for SQL NULL. */
 int64_t db_i64(const struct db_rows *rows, int column, int64_t otherwise);
+/* A DATETIME cell, which is in UTC, as ms since 1970; `otherwise` for SQL NULL and what is no time. */
+int64_t db_utc_ms(const struct db_rows *rows, int column, int64_t otherwise);
 
 /* ROLLBACK, ignoring the outcome: a connection that can't is closed. */
 void db_rollback(struct db *db);
 
 /* Appends text as a quoted and escaped literal. The handle must be connected. */
 void db_quote(struct db *db, struct buf *sql, const char *text, size_t len);
+/* Appends numbers as "(1,2,3)", one at least. */
+void db_append_list(struct buf *sql, const int64_t *numbers, size_t n);
 
 /* A row of that key is there already. */
 bool db_error_is_duplicate(const struct error *err);

@@ -7,22 +7,17 @@
 #include "mysql_db.h"
 #include "period.h"
 
-static int64_t time_of(const char *utc) {
-    int64_t ms = 0;
-    return utc && period_parse_utc(utc, &ms) ? ms : 0;
-}
-
 static void take_row(struct explain_row *r, const struct db_rows *rows) {
     *r = (struct explain_row){
         .family = db_i64(rows, 0, 0),
         .customer = db_i64(rows, 1, 0),
         .app = rows->row[2] ? mem_strdup(rows->row[2]) : NULL,
         .bytes = db_i64(rows, 3, 0),
-        .event_ms = time_of(rows->row[4]),
+        .event_ms = db_utc_ms(rows, 4, 0),
         .month = period_date_month(rows->row[5]),
         .partition = (int32_t)db_i64(rows, 6, -1),
         .offset = db_i64(rows, 7, -1),
-        .settled_ms = time_of(rows->row[8]),
+        .settled_ms = db_utc_ms(rows, 8, 0),
         .blocked = rows->row[9] != NULL,
         .reason = rows->row[9] ? mem_strdup(rows->row[9]) : NULL,
         .remaining = db_i64(rows, 10, 0),

@@ -12,11 +12,6 @@ static char *copy_of(const char *text) {
     return text ? mem_strdup(text) : NULL;
 }
 
-static int64_t time_of(const char *utc) {
-    int64_t ms = 0;
-    return utc && period_parse_utc(utc, &ms) ? ms : 0;
-}
-
 /* ---- the family and its quota ---- */
 
 /* Its name, and the latest quota row up to the month: the month's own, or the one it will be carried over
@@ -88,7 +83,7 @@ static bool read_members(struct db *db, struct family_month *m, struct error *er
             .has_row = rows.row[2] != NULL,
             .used = db_i64(&rows, 2, 0),
             .blocked = db_i64(&rows, 3, 0) ? copy_of(rows.row[4] ? rows.row[4] : "") : NULL,
-            .state_ms = time_of(rows.row[5]),
+            .state_ms = db_utc_ms(&rows, 5, 0),
             .rules = {.monthly_limit = -1},
         };
     }
@@ -197,7 +192,7 @@ static bool read_alerts(struct db *db, struct family_month *m, struct error *err
             .event_id = copy_of(rows.row[2]),
             .total = db_i64(&rows, 3, 0),
             .remaining = db_i64(&rows, 4, 0),
-            .told_ms = time_of(rows.row[5]),
+            .told_ms = db_utc_ms(&rows, 5, 0),
         };
     }
     db_rows_free(&rows);
@@ -232,15 +227,15 @@ bool family_letters_read(struct db *db, const struct buf *where, struct family_l
             .outbox_id = db_i64(&rows, 0, 0),
             .family = db_i64(&rows, 1, 0),
             .customer = db_i64(&rows, 2, 0),
-            .created_ms = time_of(rows.row[3]),
+            .created_ms = db_utc_ms(&rows, 3, 0),
             .event_id = copy_of(rows.row[4]),
             .status = copy_of(rows.row[5]),
             .payload = copy_of(rows.row[6]),
             .last_error = copy_of(rows.row[7]),
             .retry_count = db_i64(&rows, 8, 0),
-            .next_retry_ms = time_of(rows.row[9]),
-            .lease_until_ms = time_of(rows.row[10]),
-            .sent_ms = time_of(rows.row[11]),
+            .next_retry_ms = db_utc_ms(&rows, 9, 0),
+            .lease_until_ms = db_utc_ms(&rows, 10, 0),
+            .sent_ms = db_utc_ms(&rows, 11, 0),
             .lease_owner = db_i64(&rows, 12, 0),
             .leased = db_i64(&rows, 13, 0) != 0,
         };

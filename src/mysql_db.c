@@ -12,6 +12,7 @@
 #include "clock.h"
 #include "heartbeat.h"
 #include "mysql_db_internal.h"
+#include "period.h"
 
 #define CODE_LOCK_WAIT 1205
 #define CODE_DEADLOCK 1213
@@ -366,6 +367,11 @@ int64_t db_i64(const struct db_rows *rows, int column, int64_t otherwise) {
     return rows->row[column] ? strtoll(rows->row[column], NULL, 10) : otherwise;
 }
 
+int64_t db_utc_ms(const struct db_rows *rows, int column, int64_t otherwise) {
+    int64_t ms;
+    return rows->row[column] && period_parse_utc(rows->row[column], &ms) ? ms : otherwise;
+}
+
 void db_rollback(struct db *db) {
     if (db->conn &&
         (fault_at_statement("ROLLBACK", 8).verdict == FAULT_FAIL || mysql_rollback(db->conn) != 0))
@@ -377,6 +383,14 @@ void db_quote(struct db *db, struct buf *sql, const char *text, size_t len) {
     char *to = buf_room(sql, len * 2 + 1);
     buf_end(sql, mysql_real_escape_string(db->conn, to, text, len));
     buf_char(sql, '\'');
+}
+
+void db_append_list(struct buf *sql, const int64_t *numbers, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        buf_char(sql, i ? ',' : '(');
+        buf_i64(sql, numbers[i]);
+    }
+    buf_char(sql, ')');
 }
 
 static int64_t at_most(int64_t ms, int64_t most) {

@@ -49,14 +49,6 @@ struct outbox_row *outbox_list_pop(struct outbox_list *l) {
     return r;
 }
 
-static void append_ids(struct buf *sql, const int64_t *ids, size_t n) {
-    for (size_t i = 0; i < n; i++) {
-        buf_char(sql, i ? ',' : '(');
-        buf_i64(sql, ids[i]);
-    }
-    buf_char(sql, ')');
-}
-
 bool outbox_first_pending(struct db *db, const int64_t *families, size_t n, int64_t *first_pending,
                           struct error *err) {
     struct buf sql = {0};
@@ -67,7 +59,7 @@ bool outbox_first_pending(struct db *db, const int64_t *families, size_t n, int6
     buf_str(
         &sql,
         "SELECT family_id, MIN(outbox_id) FROM usage_event_outbox WHERE status = 'PUBLISH_PENDING' AND family_id IN ");
-    append_ids(&sql, families, n);
+    db_append_list(&sql, families, n);
     buf_str(&sql, " GROUP BY family_id ORDER BY family_id");
     bool ok = db_query(db, &sql, &rows, err);
     buf_free(&sql);
@@ -183,7 +175,7 @@ bool outbox_mark_sent(struct db *db, int64_t owner, const int64_t *ids, const ch
     buf_str(&sql, UPDATE_BY_ID
             "status = 'SENT', sent_at = UTC_TIMESTAMP(3), lease_owner = NULL, lease_until = NULL, "
             "next_retry_at = NULL, last_error = NULL WHERE outbox_id IN ");
-    append_ids(&sql, ids, n);
+    db_append_list(&sql, ids, n);
     buf_str(&sql, " AND event_id IN ");
     append_event_ids(db, &sql, event_ids, n);
     buf_printf(&sql, HELD, (long long)owner);
@@ -224,7 +216,7 @@ bool outbox_release(struct db *db, int64_t owner, const int64_t *ids, size_t n, 
         db_quote(db, &sql, why, strlen(why));
     }
     buf_str(&sql, " WHERE outbox_id IN ");
-    append_ids(&sql, ids, n);
+    db_append_list(&sql, ids, n);
     buf_printf(&sql, HELD, (long long)owner);
     bool ok = db_exec(db, &sql, NULL, err);
     buf_free(&sql);

@@ -54,11 +54,6 @@ static struct outbox_entry *add_entry(struct outbox_entries *out) {
                                 "IF(o.status = 'FAILED', (SELECT COUNT(*) " OF_ITS_FAMILY(                   \
                                     "l", "SENT") "> o.outbox_id), 0), "
 
-static int64_t time_of(const struct db_rows *rows, int column) {
-    int64_t ms;
-    return rows->row[column] && period_parse_utc(rows->row[column], &ms) ? ms : OUTBOX_ADMIN_NEVER;
-}
-
 static char *text_of(const struct db_rows *rows, int column) {
     return rows->row[column] ? mem_strdup(rows->row[column]) : NULL;
 }
@@ -71,15 +66,15 @@ static void take_row(const struct db_rows *rows, struct outbox_entries *out) {
     e->customer_id = db_i64(rows, 3, 0);
     e->status = mem_strdup(rows->row[4]);
     e->retry_count = db_i64(rows, 5, 0);
-    e->next_retry_ms = time_of(rows, 6);
+    e->next_retry_ms = db_utc_ms(rows, 6, OUTBOX_ADMIN_NEVER);
     e->last_error = text_of(rows, 7);
     e->lease_owner = db_i64(rows, 8, 0);
-    e->lease_until_ms = time_of(rows, 9);
+    e->lease_until_ms = db_utc_ms(rows, 9, OUTBOX_ADMIN_NEVER);
     e->leased = db_i64(rows, 10, 0) != 0;
-    e->created_ms = time_of(rows, 11);
-    e->sent_ms = time_of(rows, 12);
-    e->retried_ms = time_of(rows, 13);
-    out->now_ms = time_of(rows, 14);
+    e->created_ms = db_utc_ms(rows, 11, OUTBOX_ADMIN_NEVER);
+    e->sent_ms = db_utc_ms(rows, 12, OUTBOX_ADMIN_NEVER);
+    e->retried_ms = db_utc_ms(rows, 13, OUTBOX_ADMIN_NEVER);
+    out->now_ms = db_utc_ms(rows, 14, OUTBOX_ADMIN_NEVER);
     e->behind = db_i64(rows, 15, 0);
     e->later_sent = db_i64(rows, 16, 0);
     e->payload = text_of(rows, 17);
@@ -156,20 +151,12 @@ bool outbox_admin_alerts(struct db *db, const struct outbox_entry *e, char **ale
 
 /* ---- changing ---- */
 
-static void append_ids(struct buf *sql, const int64_t *ids, size_t n) {
-    for (size_t i = 0; i < n; i++) {
-        buf_char(sql, i ? ',' : '(');
-        buf_i64(sql, ids[i]);
-    }
-    buf_char(sql, ')');
-}
-
 /* By the primary key alone, like the relay's statements. */
 static bool lock_rows(struct db *db, const int64_t *ids, size_t n, struct error *err) {
     struct buf sql = {0};
     struct db_rows rows;
     buf_str(&sql, "SELECT outbox_id FROM usage_event_outbox FORCE INDEX (PRIMARY) WHERE outbox_id IN ");
-    append_ids(&sql, ids, n);
+    db_append_list(&sql, ids, n);
     buf_str(&sql, " ORDER BY outbox_id FOR UPDATE");
     bool ok = db_query(db, &sql, &rows, err);
     buf_free(&sql);
@@ -182,7 +169,7 @@ static bool read_rows(struct db *db, const int64_t *ids, size_t n, struct outbox
     struct buf sql = {0};
     buf_str(&sql,
             "SELECT " COLUMNS "NULL FROM usage_event_outbox o FORCE INDEX (PRIMARY) WHERE o.outbox_id IN ");
-    append_ids(&sql, ids, n);
+    db_append_list(&sql, ids, n);
     buf_str(&sql, " ORDER BY o.outbox_id");
     bool ok = take_rows(db, &sql, out, err);
     buf_free(&sql);
@@ -228,7 +215,7 @@ static bool write_rows(struct db *db, const struct outbox_change *c, const int64
     if (n == 0 || c->dry_run)
         return true;
     change_sql(db, c, &sql);
-    append_ids(&sql, ids, n);
+    db_append_list(&sql, ids, n);
     bool ok = db_exec(db, &sql, &changed, err);
     buf_free(&sql);
     if (ok && changed != (int64_t)n)
