@@ -12,6 +12,11 @@ static char *copy_of(const char *text) {
     return text ? mem_strdup(text) : NULL;
 }
 
+/* Of a column that's NOT NULL, or one where NULL says no more than the empty text. */
+static char *text_of(const char *text) {
+    return mem_strdup(text ? text : "");
+}
+
 /* ---- the family and its quota ---- */
 
 /* Its name, and the latest quota row up to the month: the month's own, or the one it will be carried over
@@ -82,7 +87,7 @@ static bool read_members(struct db *db, struct family_month *m, struct error *er
             .is_member = db_i64(&rows, 1, 0) != 0,
             .has_row = rows.row[2] != NULL,
             .used = db_i64(&rows, 2, 0),
-            .blocked = db_i64(&rows, 3, 0) ? copy_of(rows.row[4] ? rows.row[4] : "") : NULL,
+            .blocked = db_i64(&rows, 3, 0) ? text_of(rows.row[4]) : NULL,
             .state_ms = db_utc_ms(&rows, 5, 0),
             .rules = {.monthly_limit = -1},
         };
@@ -110,8 +115,8 @@ static bool read_rules(struct db *db, struct family_month *m, struct error *err)
             policies = mem_realloc(policies, capacity * sizeof *policies);
         }
         policies[n++] = (struct policy_row){.customer_id = db_i64(&rows, 0, POLICY_FOR_FAMILY),
-                                            .type = copy_of(rows.row[1]),
-                                            .rules = copy_of(rows.row[2])};
+                                            .type = text_of(rows.row[1]),
+                                            .rules = text_of(rows.row[2])};
     }
     db_rows_free(&rows);
     for (size_t i = 0; i < m->member_count; i++)
@@ -188,8 +193,8 @@ static bool read_alerts(struct db *db, struct family_month *m, struct error *err
         }
         m->alerts[m->alert_count++] = (struct family_alert){
             .customer = db_i64(&rows, 0, 0),
-            .alert = copy_of(rows.row[1]),
-            .event_id = copy_of(rows.row[2]),
+            .alert = text_of(rows.row[1]),
+            .event_id = text_of(rows.row[2]),
             .total = db_i64(&rows, 3, 0),
             .remaining = db_i64(&rows, 4, 0),
             .told_ms = db_utc_ms(&rows, 5, 0),
@@ -228,9 +233,9 @@ bool family_letters_read(struct db *db, const struct buf *where, struct family_l
             .family = db_i64(&rows, 1, 0),
             .customer = db_i64(&rows, 2, 0),
             .created_ms = db_utc_ms(&rows, 3, 0),
-            .event_id = copy_of(rows.row[4]),
-            .status = copy_of(rows.row[5]),
-            .payload = copy_of(rows.row[6]),
+            .event_id = text_of(rows.row[4]),
+            .status = text_of(rows.row[5]),
+            .payload = text_of(rows.row[6]),
             .last_error = copy_of(rows.row[7]),
             .retry_count = db_i64(&rows, 8, 0),
             .next_retry_ms = db_utc_ms(&rows, 9, 0),
