@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "explain.h"
+#include "ledger.h"
 #include "mysql_db.h"
 #include "period.h"
 
@@ -78,23 +79,14 @@ static bool read_ledger(const struct config *cfg, struct db *db, struct explanat
     return true;
 }
 
-static bool read_floor(struct db *db, struct explanation *x, struct error *err) {
-    struct db_rows rows;
-    if (!db_query_text(db, "SELECT closed_before FROM usage_floor WHERE id = 1", &rows, err))
-        return false;
-    x->closed_before = db_next(&rows) ? period_date_month(rows.row[0]) : 0;
-    db_rows_free(&rows);
-    return true;
-}
-
 bool explain_mysql(const struct config *cfg, struct db *db, struct explanation *x, struct error *err) {
     bool ok = db_ensure(db, err) &&
               db_exec_text(db, "START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY", NULL, err) &&
               read_row(db, x, "usage_record", "NULL, NULL, NULL, NULL", err) &&
               read_row(db, x, "usage_block",
                        "reason, remaining_bytes, monthly_used_bytes, monthly_limit_bytes", err) &&
-              read_letter(db, x, err) && read_ledger(cfg, db, x, err) && read_floor(db, x, err) &&
-              db_exec_text(db, "COMMIT", NULL, err);
+              read_letter(db, x, err) && read_ledger(cfg, db, x, err) &&
+              ledger_floor(db, &x->closed_before, err) && db_exec_text(db, "COMMIT", NULL, err);
     if (!ok)
         db_rollback(db);
     return ok;

@@ -364,16 +364,10 @@ static bool prune(struct job *j) {
     if (!read_clock(j, &now_ms) || !read_floor(j))
         return false;
     bool ok = prune_outbox(j, now_ms);
-    if (j->r->stopped)
+    if (j->r->stopped || (!ok && j->err->action == ERROR_RETRY)) /* away it is for the months too */
         return ok;
-    if (ok || j->err->action == ERROR_RETRY) /* away: so it is for the months */
-        return ok && prune_months(j, now_ms);
-    struct error second = {0},
-                 *first = j->err; /* a right that is missing for one may be there for the other */
-    j->err = &second;
-    prune_months(j, now_ms);
-    j->err = first;
-    return false;
+    /* a right that is missing for one may be there for the other; the first error stays */
+    return prune_months(j, now_ms) && ok;
 }
 
 bool maintain_run(struct db *db, const struct config *cfg, bool dry_run, maintain_pause_fn *pause, void *ctx,
