@@ -53,7 +53,8 @@ struct ledger_counts {
 /* Counts the outcomes of the span's records at or above the part's next_offset. */
 struct ledger_counts ledger_count(const struct batch *b, const struct batch_span *span);
 
-/* Within the settlement's transaction, first: one UPDATE a span, in order of partition. */
+/* Within the settlement's transaction, first: one UPDATE that moves every span's row, or finds that they
+ * aren't all as this owner left them; then nothing of the transaction may be committed. */
 enum ledger_step ledger_advance(struct db *db, const struct config *cfg, struct batch *b, struct error *err);
 
 /* After COMMIT: takes the new batch_no and next_offset over into the parts. */

@@ -590,6 +590,7 @@ static const char *const thefts[] = {
     "UPDATE consumer_ledger SET owner = 1 WHERE partition_id = 0",
     "UPDATE consumer_ledger SET owner = 1 WHERE partition_id = 1",
     "UPDATE consumer_ledger SET batch_no = 1 WHERE partition_id = 0", /* one of two only: another database */
+    "UPDATE consumer_ledger SET batch_no = 1 WHERE partition_id = 1",
     "UPDATE consumer_ledger SET batch_no = 7",
     "UPDATE consumer_ledger SET batch_no = 1, owner = 1",
     "DELETE FROM consumer_ledger WHERE partition_id = 1",
@@ -637,6 +638,19 @@ START_TEST(only_first_passages_count) {
     settle_done();
     stores_expect(db, LEDGER, 9, "0|3|7|3|0|1|0|0|3\n1|0|0|0|0|0|0|0|0\n");
     stores_expect(db, FAMILY_FIGURES, 4, "100042|3|1|2\n");
+}
+END_TEST
+
+START_TEST(each_partition_has_its_own_counts) {
+    struct figures f = usual();
+    give_quota(&f);
+    allow(&f, "e0", 1, 0);
+    batches_put(b, &assignment->parts[1])->outcome = OUTCOME_IGNORED;
+    batches_put(b, &assignment->parts[1])->outcome = OUTCOME_IGNORED;
+    block(&f, "e1", 1, STATUS_MANUAL);
+    batch_advance(b, &assignment->parts[1], 7);
+    settle_done();
+    stores_expect(db, LEDGER, 9, "0|1|2|1|1|0|0|0|0\n1|1|7|0|0|0|0|2|5\n");
 }
 END_TEST
 
@@ -1236,6 +1250,7 @@ static void add_writing(TCase *tc) {
     tcase_add_test(tc, twins_are_counted_and_written_once);
     tcase_add_loop_test(tc, another_owner_fences, 0, TESTING_LENGTH(thefts));
     tcase_add_test(tc, only_first_passages_count);
+    tcase_add_test(tc, each_partition_has_its_own_counts);
     tcase_add_test(tc, batches_without_events);
     tcase_add_loop_test(tc, a_commit_without_reply_counts_once, 0, 2);
     tcase_add_test(tc, a_commit_without_reply_that_was_none);
