@@ -34,8 +34,8 @@ void table_i64_if(struct table *t, bool known, int64_t number);
 /* Headings and all whole rows; nothing at all without a row. */
 void table_print(const struct table *t, FILE *out);
 
-/* One JSON document, indented, with a line end; what it can't hold as UTF-8 is the caller's to avoid. Takes
- * over the document. */
+/* One JSON document, indented, with a line end, and with what a terminal would obey escaped; what it can't
+ * hold as UTF-8 is the caller's to avoid. Takes over the document. */
 void table_print_json(json_t *document, FILE *out);
 
 #endif

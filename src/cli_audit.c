@@ -9,6 +9,7 @@
 #include "cli.h"
 #include "log.h"
 #include "mysql_db.h"
+#include "table.h"
 
 #define COMMAND "audit"
 
@@ -108,9 +109,7 @@ static void print_json(const struct audit_report *r, int64_t family) {
     json_object_set_new(whole, "kafka", error_json(&r->kafka));
     json_object_set_new(whole, "redis", error_json(&r->redis));
     json_object_set_new(whole, "checks", checks);
-    json_dumpf(whole, stdout, JSON_INDENT(1));
-    putchar('\n');
-    json_decref(whole);
+    table_print_json(whole, stdout);
 }
 
 /* ---- the command ---- */

@@ -7,6 +7,7 @@
 #include "cli.h"
 #include "log.h"
 #include "period.h"
+#include "table.h"
 
 #define COMMAND "check"
 
@@ -47,9 +48,7 @@ static void print_json(const struct check_report *r) {
     json_object_set_new(whole, "ok", json_boolean(exit_code(r) == EXIT_OK));
     json_object_set_new(whole, "exitCode", json_integer(exit_code(r)));
     json_object_set_new(whole, "checks", items);
-    json_dumpf(whole, stdout, JSON_INDENT(1));
-    putchar('\n');
-    json_decref(whole);
+    table_print_json(whole, stdout);
 }
 
 /* Standard error and exit code name the first; the others stand among the lines. */

@@ -23,6 +23,7 @@
 #include "clock.h"
 #include "digest.h"
 #include "log_repeats.h"
+#include "utf8.h"
 
 #define LINE_MAX_BYTES PIPE_BUF /* a pipe takes that much whole or not at all */
 /* Of 1 ms: should a write hang after all, it holds up one thread for good, not all. */
@@ -96,59 +97,10 @@ bool log_level_parse(const char *word, enum log_level *out) {
     return false;
 }
 
-/* Length of the UTF-8 sequence at s, 0 when it isn't one. Vendors' messages are not ours to trust. */
-static size_t utf8_sequence(const unsigned char *s) {
-    size_t n = s[0] < 0x80                   ? 1
-               : s[0] >= 0xC2 && s[0] < 0xE0 ? 2
-               : s[0] >= 0xE0 && s[0] < 0xF0 ? 3
-               : s[0] >= 0xF0 && s[0] < 0xF5 ? 4
-                                             : 0;
-    for (size_t i = 1; i < n; i++) {
-        if ((s[i] & 0xC0) != 0x80)
-            return 0;
-    }
-    bool overlong = (s[0] == 0xE0 && s[1] < 0xA0) || (s[0] == 0xF0 && s[1] < 0x90);
-    bool outside = (s[0] == 0xED && s[1] > 0x9F) || (s[0] == 0xF4 && s[1] > 0x8F);
-    return overlong || outside ? 0 : n;
-}
-
-/* Of a whole sequence. */
-static uint32_t code_point(const unsigned char *s, size_t n) {
-    static const unsigned char first_bits[] = {0, 0x7F, 0x1F, 0x0F, 0x07};
-    uint32_t c = s[0] & first_bits[n];
-    for (size_t i = 1; i < n; i++)
-        c = c << 6 | (s[i] & 0x3F);
-    return c;
-}
-
-/* What a terminal or an editor obeys instead of showing it. */
-static bool is_unseen(uint32_t c) {
-    static const struct {
-        uint32_t first, last;
-    } unseen[] = {
-        {0x00, 0x1F},     {0x7F, 0x9F},                       /* C0, DEL, C1 */
-        {0xAD, 0xAD},     {0x61C, 0x61C},   {0x180E, 0x180E}, /* soft hyphen; direction; a separator */
-        {0x200B, 0x200F}, {0x2028, 0x202E},                   /* without width; line ends; direction */
-        {0x2060, 0x206F}, {0xFEFF, 0xFEFF}, {0xFFF9, 0xFFFB}, {0xE0000, 0xE007F},
-    };
-    for (size_t i = 0; i < sizeof unseen / sizeof *unseen; i++) {
-        if (c >= unseen[i].first && c <= unseen[i].last)
-            return true;
-    }
-    return false;
-}
-
-static void append_escaped(struct buf *b, uint32_t c) {
-    if (c < 0x10000)
-        buf_printf(b, "\\u%04x", c);
-    else
-        buf_printf(b, "\\u%04x\\u%04x", 0xD800 + ((c - 0x10000) >> 10), 0xDC00 + ((c - 0x10000) & 0x3FF));
-}
-
 static void append_json_string(struct buf *b, const char *text) {
     buf_char(b, '"');
     for (const unsigned char *s = (const unsigned char *)text; *s;) {
-        size_t n = utf8_sequence(s);
+        size_t n = utf8_length(s);
         if (n == 0) {
             buf_str(b, "\\ufffd");
             n = 1;
@@ -157,8 +109,8 @@ static void append_json_string(struct buf *b, const char *text) {
             buf_char(b, (char)*s);
         } else if (*s >= 0x20 && *s < 0x7F) {
             buf_char(b, (char)*s);
-        } else if (is_unseen(code_point(s, n))) {
-            append_escaped(b, code_point(s, n));
+        } else if (utf8_is_unseen(utf8_code_point(s, n))) {
+            utf8_append_escaped(b, utf8_code_point(s, n));
         } else {
             buf_append(b, s, n);
         }

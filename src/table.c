@@ -9,6 +9,7 @@
 #include <wchar.h>
 
 #include "buf.h"
+#include "utf8.h"
 
 #define COLUMNS_MAX 16
 #define GAP "  "
@@ -63,7 +64,7 @@ static size_t next_character(const char *s, mbstate_t *state, int *columns) {
         *columns = -1;
         return 1;
     }
-    *columns = wcwidth(wide);
+    *columns = utf8_is_unseen((uint32_t)wide) ? -1 : wcwidth(wide);
     return n ? n : 1;
 }
 
@@ -174,7 +175,12 @@ void table_print(const struct table *t, FILE *out) {
 }
 
 void table_print_json(json_t *document, FILE *out) {
-    json_dumpf(document, out, JSON_INDENT(1));
-    fputc('\n', out);
+    struct buf text = {0};
+    char *dumped = json_dumps(document, JSON_INDENT(1));
+    if (dumped)
+        utf8_append_visible(&text, dumped);
+    fprintf(out, "%s\n", buf_cstr(&text));
+    free(dumped);
+    buf_free(&text);
     json_decref(document);
 }

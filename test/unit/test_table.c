@@ -57,6 +57,27 @@ START_TEST(shows_nothing_that_a_terminal_would_obey) {
 }
 END_TEST
 
+START_TEST(shows_nothing_that_turns_a_line) {
+    struct table *t = table_new("text", NULL);
+    table_text(t, "a\xc2\x9b"
+                  "b\xe2\x80\xae"
+                  "c\xe2\x81\xa6"
+                  "d\xe2\x80\xa8"
+                  "e가");
+    ck_assert_str_eq(print(t), "text\na?b?c?d?e가\n");
+    table_free(t);
+}
+END_TEST
+
+START_TEST(escapes_in_json_what_a_terminal_would_obey) {
+    FILE *f = fmemopen(printed, sizeof printed, "w");
+    ck_assert_ptr_nonnull(f);
+    table_print_json(json_pack("[s]", "a\x1b\x7f\xc2\x9b\xe2\x80\xae\xf3\xa0\x80\x81\n가\""), f);
+    fclose(f);
+    ck_assert_str_eq(printed, "[\n \"a\\u001B\\u007f\\u009b\\u202e\\udb40\\udc01\\n가\\\"\"\n]\n");
+}
+END_TEST
+
 START_TEST(prints_nothing_without_rows) {
     struct table *t = table_new("text", "other", NULL);
     table_text(t, "half a row");
@@ -73,6 +94,8 @@ int main(void) {
     tcase_add_test(tc, groups_no_digits_of_what_is_text);
     tcase_add_test(tc, counts_what_a_terminal_shows);
     tcase_add_test(tc, shows_nothing_that_a_terminal_would_obey);
+    tcase_add_test(tc, shows_nothing_that_turns_a_line);
+    tcase_add_test(tc, escapes_in_json_what_a_terminal_would_obey);
     tcase_add_test(tc, prints_nothing_without_rows);
     suite_add_tcase(suite, tc);
     return testing_run(suite);
