@@ -36,8 +36,8 @@ enum explain_verdict {
     EXPLAIN_WAITING,     /* on the topic, and the ledger hasn't reached it */
     EXPLAIN_IGNORED,     /* not a usage event */
     EXPLAIN_UNACCOUNTED, /* on the topic, passed, and nothing says what became of it */
-    EXPLAIN_NEVER_SEEN,  /* nowhere in what was searched */
-    EXPLAIN_UNDETERMINED /* MySQL doesn't know it, and Kafka couldn't be asked */
+    EXPLAIN_NEVER_SEEN,  /* nowhere in what was to be searched, and all of that was */
+    EXPLAIN_UNDETERMINED /* MySQL doesn't know it, and Kafka couldn't be asked, or not to the end */
 };
 /* "settled", "settled_with_warning" … for machines. */
 const char *explain_verdict_name(enum explain_verdict v);
@@ -56,8 +56,11 @@ struct explain_row {
 enum explain_match {
     EXPLAIN_OTHER, /* it's another event's, or none */
     EXPLAIN_SAME,
-    EXPLAIN_TEXT, /* it can't be read as JSON, and holds the id in quotes */
+    EXPLAIN_TEXT,   /* it can't be read as JSON, and names the id as its eventId */
+    EXPLAIN_QUOTED, /* … and holds the id in quotes somewhere: a hint, which decides nothing */
 };
+/* "event", "text" (of what can't be read), "quoted" … */
+const char *explain_match_name(enum explain_match m);
 /* Pure. */
 enum explain_match explain_match(const char *id, const void *value, size_t len);
 /* Pure: 1–191 printable ASCII characters without spaces. */
@@ -71,6 +74,7 @@ enum explain_fate {
     EXPLAIN_NO_USAGE,
     EXPLAIN_NOT_REACHED,  /* by the ledger */
     EXPLAIN_BEFORE_GROUP, /* below where the ledger began: not this group's */
+    EXPLAIN_BEFORE_ROW,   /* passed before the one that was decided, so it was no duplicate then */
     EXPLAIN_UNKNOWN_FATE,
 };
 /* "decided", "duplicate" … */
@@ -174,6 +178,8 @@ struct explanation {
     bool cache_asked, has_dedup; /* has_dedup: it has an entry for the id */
     bool dedup_read;             /* … that can be read: the result of a decision */
     bool dedup_current;          /* … of the warming that counts now */
+    bool dedup_foreign;          /* … of another event under its id than the row's */
+    int64_t dedup_family, dedup_customer, dedup_bytes;
     struct decision dedup;
 };
 
@@ -186,8 +192,14 @@ void explain_free(struct explanation *x);
 void explain_judge(struct explanation *x);
 /* Pure: the answer in one sentence. */
 void explain_sentence(struct buf *out, const struct explanation *x);
-/* Pure: deliveries that end so. */
+/* Pure: deliveries that end so, but for those that only quote the id. */
 size_t explain_count(const struct explanation *x, enum explain_fate fate);
+/* Pure: whether the usage topic and the DLT were searched as far as was to be. */
+bool explain_searched_all(const struct explanation *x);
+/* Pure: rejections, but for those that only quote the id. */
+size_t explain_rejections(const struct explanation *x);
+/* … and with this code. */
+size_t explain_rejected_as(const struct explanation *x, enum reject_code code);
 /* Pure: the customer whose event it is, 0 when nothing says; the family in *family. */
 int64_t explain_customer(const struct explanation *x, int64_t *family, int32_t *month);
 

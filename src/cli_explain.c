@@ -83,6 +83,13 @@ static int say_away(const struct error *away) {
     return cli_exit_code(away);
 }
 
+static int say_unfinished(const struct explanation *x) {
+    cli_error(COMMAND, x->usage.to_end ? x->dlt.topic : x->usage.topic,
+              "10 s were up before all of it was searched",
+              "--scan N or --since TIME take the time they need");
+    return EXIT_NOT_DONE;
+}
+
 static int explain(const struct config *cfg, struct db *db, void *options) {
     struct options *o = options;
     (void)db;
@@ -100,6 +107,8 @@ static int explain(const struct config *cfg, struct db *db, void *options) {
         else
             explain_print(&x);
         fflush(stdout);
+        if (x.kafka.area == ERROR_NONE && x.verdict == EXPLAIN_UNDETERMINED)
+            code = say_unfinished(&x);
         if (x.redis.area != ERROR_NONE)
             code = say_away(&x.redis);
         if (x.kafka.area != ERROR_NONE)

@@ -138,10 +138,12 @@ static const struct page pages[] = {
      "now, what was told, the outbox, the notification, what Redis holds, and how far was searched.\n"
      "An event that is settled or blocked is found by its id; only its repeats and rejections depend on\n"
      "the search. Verdicts: settled, settled_with_warning, blocked, pruned (its month's rows are gone),\n"
-     "rejected, waiting, ignored, unaccounted, never_seen, undetermined (Kafka didn't answer). Writes\n"
-     "nothing; needs the right to read the notification topic and the DLT.\n",
+     "rejected, waiting, ignored, unaccounted, never_seen, undetermined (Kafka didn't answer, or the\n"
+     "10 s were up before all of it was searched). Writes nothing; needs the right to read the\n"
+     "notification topic and the DLT.\n",
      "  0  done, also where the answer is that it was never seen\n  1  something unforeseen\n  2  wrong usage\n" CODE_CONFIG
-     "  4  Kafka; the rest is answered\n  5  Redis; the rest is answered\n" CODE_MYSQL CODE_SCHEMA,
+     "  4  Kafka; the rest is answered\n  5  Redis; the rest is answered\n" CODE_MYSQL CODE_SCHEMA
+     "  11 it wasn't found, and the time was up before all was searched\n",
      "tallyd explain -c tallyd.yaml --since 24h a1b2c3d4-e5f6-4890-abcd-ef1234567890"},
     {"show", "show -c FILE [--month M] family|customer N", "show a month's figures of a family or a customer",
      CONFIG_OPTION

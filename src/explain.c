@@ -4,11 +4,14 @@
  */
 #include "explain.h"
 
+#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "mysql_db.h"
 #include "period.h"
+
+#define FIRST_MONTH 197001 /* usage_floor as it's made: no month was ever closed */
 
 /* ---- names ---- */
 
@@ -21,14 +24,19 @@ const char *explain_verdict_name(enum explain_verdict v) {
 }
 
 const char *explain_fate_name(enum explain_fate f) {
-    static const char *const names[] = {"decided", "duplicate",        "rejected", "ignored",
-                                        "waiting", "before the group", "unknown"};
+    static const char *const names[] = {"decided", "duplicate",        "rejected",       "ignored",
+                                        "waiting", "before the group", "before the row", "unknown"};
     return names[f];
 }
 
 const char *explain_place_name(enum explain_place p) {
     static const char *const names[] = {"not asked", "there", "gone", "other record"};
     return names[p];
+}
+
+const char *explain_match_name(enum explain_match m) {
+    static const char *const names[] = {"none", "event", "text", "quoted"};
+    return names[m];
 }
 
 /* ---- what became of each delivery ---- */
@@ -64,6 +72,8 @@ static enum explain_fate fate_passed(const struct explanation *x, struct explain
         d->refused_as = reject_code_name(d->code);
         return EXPLAIN_REFUSED;
     }
+    if (x->has_row && d->partition == x->row.partition && d->offset < x->row.offset)
+        return EXPLAIN_BEFORE_ROW; /* its rejection isn't among what was searched */
     if (x->has_row && same_figures(x, d))
         return EXPLAIN_DUPLICATE;
     if (x->has_row) {
@@ -96,8 +106,27 @@ static void judge_delivery(const struct explanation *x, struct explain_delivery 
 size_t explain_count(const struct explanation *x, enum explain_fate fate) {
     size_t n = 0;
     for (size_t i = 0; i < x->delivery_count; i++)
-        n += x->deliveries[i].fate == fate;
+        n += x->deliveries[i].fate == fate && x->deliveries[i].match != EXPLAIN_QUOTED;
     return n;
+}
+
+size_t explain_rejections(const struct explanation *x) {
+    size_t n = 0;
+    for (size_t i = 0; i < x->rejection_count; i++)
+        n += x->rejections[i].match != EXPLAIN_QUOTED;
+    return n;
+}
+
+size_t explain_rejected_as(const struct explanation *x, enum reject_code code) {
+    size_t n = 0;
+    for (size_t i = 0; i < x->rejection_count; i++)
+        n += x->rejections[i].match != EXPLAIN_QUOTED &&
+             strcmp(x->rejections[i].code, reject_code_name(code)) == 0;
+    return n;
+}
+
+bool explain_searched_all(const struct explanation *x) {
+    return x->usage.done && x->usage.to_end && x->dlt.done && x->dlt.to_end;
 }
 
 /* It was told, whether or not the letter is still in the outbox. */
@@ -110,22 +139,20 @@ static bool told(const struct explanation *x) {
 }
 
 /* Of a closed month the events' rows are gone, or may be: one that was settled can't be told from one that
- * came too late. */
+ * came too late. But where another event met its id, its row had been there. */
 static bool may_be_pruned(const struct explanation *x) {
     int64_t family;
     int32_t month;
-    bool too_old = false, other = false;
-    for (size_t i = 0; i < x->rejection_count; i++) {
-        bool old = strcmp(x->rejections[i].code, reject_code_name(REJECT_EVENT_TOO_OLD)) == 0;
-        too_old = too_old || old;
-        other = other || !old;
-    }
-    return explain_customer(x, &family, &month) && month < x->closed_before && !other &&
-           (too_old || explain_count(x, EXPLAIN_UNKNOWN_FATE));
+    size_t too_old = explain_rejected_as(x, REJECT_EVENT_TOO_OLD);
+    if (explain_rejected_as(x, REJECT_ID_CONFLICT))
+        return x->closed_before > FIRST_MONTH;
+    return explain_customer(x, &family, &month) && month < x->closed_before &&
+           explain_rejections(x) == too_old && (too_old || explain_count(x, EXPLAIN_UNKNOWN_FATE));
 }
 
 static bool warns(const struct explanation *x) {
-    return told(x) || (x->dedup_read && x->dedup_current && x->dedup.status == STATUS_WARNING);
+    return told(x) ||
+           (x->dedup_read && x->dedup_current && !x->dedup_foreign && x->dedup.status == STATUS_WARNING);
 }
 
 static enum explain_verdict verdict_of(const struct explanation *x) {
@@ -137,19 +164,36 @@ static enum explain_verdict verdict_of(const struct explanation *x) {
         return EXPLAIN_WAITING;
     if (may_be_pruned(x))
         return EXPLAIN_PRUNED;
-    if (x->rejection_count || explain_count(x, EXPLAIN_REFUSED))
+    if (explain_rejections(x) || explain_count(x, EXPLAIN_REFUSED))
         return EXPLAIN_REJECTED;
     if (explain_count(x, EXPLAIN_NO_USAGE))
         return EXPLAIN_IGNORED;
     if (x->kafka.area != ERROR_NONE)
         return EXPLAIN_UNDETERMINED;
-    return x->delivery_count ? EXPLAIN_UNACCOUNTED : EXPLAIN_NEVER_SEEN;
+    if (explain_count(x, EXPLAIN_UNKNOWN_FATE) || explain_count(x, EXPLAIN_BEFORE_GROUP))
+        return EXPLAIN_UNACCOUNTED;
+    return explain_searched_all(x) ? EXPLAIN_NEVER_SEEN : EXPLAIN_UNDETERMINED;
 }
 
 void explain_judge(struct explanation *x) {
     for (size_t i = 0; i < x->delivery_count; i++)
         judge_delivery(x, &x->deliveries[i]);
+    x->dedup_foreign = x->has_row && x->dedup_read &&
+                       (x->dedup_family != x->row.family || x->dedup_customer != x->row.customer ||
+                        x->dedup_bytes != x->row.bytes);
     x->verdict = verdict_of(x);
+}
+
+/* The event's own, which its payload has: it may have been settled in the next. */
+static int32_t month_of_letter(const struct family_letter *l) {
+    int64_t event_ms = l->created_ms;
+    const char *text = NULL;
+    json_t *payload = json_loads(l->payload, 0, NULL);
+    if (json_unpack(payload, "{s:{s:s}}", "data", "eventTime", &text) != 0 ||
+        !period_parse(text, strlen(text), &event_ms))
+        event_ms = l->created_ms;
+    json_decref(payload);
+    return period_month(event_ms);
 }
 
 int64_t explain_customer(const struct explanation *x, int64_t *family, int32_t *month) {
@@ -161,7 +205,7 @@ int64_t explain_customer(const struct explanation *x, int64_t *family, int32_t *
     }
     if (x->letter_count) {
         *family = x->letter[0].family;
-        *month = period_month(x->letter[0].created_ms);
+        *month = month_of_letter(&x->letter[0]);
         return x->letter[0].customer;
     }
     for (size_t i = 0; i < x->delivery_count; i++) {
@@ -190,7 +234,7 @@ struct explain_figures explain_figures(const struct explanation *x) {
                                      .left = x->row.remaining,
                                      .used = x->row.monthly_used,
                                      .limit = x->row.monthly_limit};
-    } else if (x->has_row && x->dedup_read) {
+    } else if (x->has_row && x->dedup_read && !x->dedup_foreign) {
         f = (struct explain_figures){.from = x->dedup_current
                                                  ? "as Redis cached them"
                                                  : "as Redis cached them, under an earlier warming",

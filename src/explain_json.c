@@ -77,6 +77,7 @@ static json_t *delivery_json(const struct explain_delivery *d) {
     json_object_set_new(o, "family", print_i64_json(d->has_figures, d->family));
     json_object_set_new(o, "customer", print_i64_json(d->has_figures, d->customer));
     json_object_set_new(o, "bytes", print_i64_json(d->has_figures, d->bytes));
+    json_object_set_new(o, "match", json_string(explain_match_name(d->match)));
     return o;
 }
 
@@ -92,6 +93,7 @@ static json_t *rejection_json(const struct explain_rejection *r) {
     json_object_set_new(o, "originalOffset", print_i64_json(r->has_place, r->from_offset));
     json_object_set_new(o, "truncated", json_boolean(r->cut));
     json_object_set_new(o, "sure", json_boolean(r->match == EXPLAIN_SAME));
+    json_object_set_new(o, "match", json_string(explain_match_name(r->match)));
     return o;
 }
 
@@ -126,6 +128,10 @@ static json_t *dedup_json(const struct explanation *x) {
         decision_status_name(&status, &x->dedup);
     json_object_set_new(o, "status", x->dedup_read ? json_string(buf_cstr(&status)) : json_null());
     json_object_set_new(o, "current", json_boolean(x->dedup_current));
+    json_object_set_new(o, "family", print_i64_json(x->dedup_read, x->dedup_family));
+    json_object_set_new(o, "customer", print_i64_json(x->dedup_read, x->dedup_customer));
+    json_object_set_new(o, "bytes", print_i64_json(x->dedup_read, x->dedup_bytes));
+    json_object_set_new(o, "otherEvent", json_boolean(x->dedup_foreign));
     buf_free(&status);
     return o;
 }

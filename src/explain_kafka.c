@@ -45,12 +45,31 @@ bool explain_id_ok(const char *id) {
     return true;
 }
 
-static bool is_quoted(const char *id, const char *value, size_t len) {
+/* Whether "eventId": stands before it. */
+static bool is_named(const char *value, const char *at) {
+    static const char name[] = "\"eventId\"";
+    const size_t len = sizeof name - 1;
+    while (at > value && strchr(" \t\r\n", at[-1]))
+        at--;
+    if (at == value || *--at != ':')
+        return false;
+    while (at > value && strchr(" \t\r\n", at[-1]))
+        at--;
+    return (size_t)(at - value) >= len && memcmp(at - len, name, len) == 0;
+}
+
+/* Of what can't be read as JSON. */
+static enum explain_match match_broken(const char *id, const char *value, size_t len) {
     struct buf quoted = {0};
+    enum explain_match match = EXPLAIN_OTHER;
     buf_printf(&quoted, "\"%s\"", id);
-    bool is = memmem(value, len, quoted.data, quoted.len) != NULL;
+    const char *end = value + len, *at = value;
+    while (match != EXPLAIN_TEXT && (at = memmem(at, (size_t)(end - at), quoted.data, quoted.len))) {
+        match = is_named(value, at) ? EXPLAIN_TEXT : EXPLAIN_QUOTED;
+        at++;
+    }
     buf_free(&quoted);
-    return is;
+    return match;
 }
 
 static bool field_is(const struct field *f, const char *id) {
@@ -66,7 +85,7 @@ enum explain_match explain_match(const char *id, const void *value, size_t len) 
         return field_is(&fields.id, id) ? EXPLAIN_SAME : EXPLAIN_OTHER;
     json_t *root = json_loadb(value, len, 0, NULL);
     if (!root)
-        return is_quoted(id, value, len) ? EXPLAIN_TEXT : EXPLAIN_OTHER;
+        return match_broken(id, value, len);
     event_fields_take(root, &fields);
     bool same = json_is_object(root) && field_is(&fields.id, id);
     json_decref(root);

@@ -141,13 +141,17 @@ static void fate_text(struct table *t, const struct explanation *x, const struct
         table_text(t, x->row.blocked ? "blocked" : "settled");
         break;
     case EXPLAIN_REFUSED:
-        table_format(t, "rejected: %s", d->refused_as);
+        table_format(t, "rejected: %s%s", d->refused_as,
+                     d->match == EXPLAIN_QUOTED ? " (its text only quotes the id)" : "");
         break;
     case EXPLAIN_NOT_REACHED:
         if (d->before < 0)
             table_text(t, "waiting: the ledger has no row of this partition");
         else
             table_format(t, "waiting, %lld before it", (long long)d->before);
+        break;
+    case EXPLAIN_BEFORE_ROW:
+        table_text(t, "passed before the decided one: rejected, by a DLT record that wasn't found");
         break;
     case EXPLAIN_UNKNOWN_FATE:
         table_text(t, "passed by the ledger; what became of it isn't known");
@@ -194,7 +198,9 @@ static void print_rejections(const struct explanation *x) {
         else
             table_text(t, NULL);
         table_format(t, "%s%s%s", r->message, r->cut ? " (cut)" : "",
-                     r->match == EXPLAIN_TEXT ? " (no JSON; its text has the id)" : "");
+                     r->match == EXPLAIN_TEXT     ? " (no JSON; its text has the id)"
+                     : r->match == EXPLAIN_QUOTED ? " (no JSON; its text only quotes the id)"
+                                                  : "");
     }
     table_print(t, stdout);
     table_free(t);
@@ -214,6 +220,11 @@ static void print_redis(const struct explanation *x) {
         printf("Redis remembers no result of the event.\n");
     else if (!x->dedup_read)
         printf("Redis has an entry for the event that can't be read.\n");
+    else if (x->dedup_foreign)
+        printf(
+            "Redis remembers the result of another event under its id: %lld bytes of customer %lld in family "
+            "%lld.\n",
+            (long long)x->dedup_bytes, (long long)x->dedup_customer, (long long)x->dedup_family);
     else
         printf("Redis remembers its result%s: %s.\n", x->dedup_current ? "" : ", of an earlier warming",
                buf_cstr(&status));
@@ -234,7 +245,7 @@ static void searched_row(struct table *t, const struct explain_searched *s) {
     else
         print_time(t, s->since_ms);
     if (!s->to_end)
-        table_text(t, "not to its end: that's as far as --scan and its 10 s go");
+        table_text(t, "not to its end, as 10 s were up: --scan N and --since TIME have no such limit");
     else if (s->partition >= 0)
         table_text(t, "from when the outbox's row was made");
     else

@@ -15,8 +15,11 @@ static bool read_entry(struct explanation *x, const char *entry, char *gen, size
         return false;
     memcpy(gen, entry, (size_t)(end - entry));
     gen[end - entry] = '\0';
-    for (int i = 0; i < 3 && result; i++)
+    int64_t *const figures[] = {&x->dedup_family, &x->dedup_customer, &x->dedup_bytes};
+    for (int i = 0; i < 3 && result; i++) {
+        *figures[i] = strtoll(result + 1, NULL, 10);
         result = strchr(result + 1, ' ');
+    }
     return result && decide_parse_reply(result + 1, strlen(result + 1), &x->dedup);
 }
 

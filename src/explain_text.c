@@ -56,7 +56,7 @@ static void add_warning(struct buf *out, const struct explanation *x) {
 
 static const struct explain_delivery *first_of(const struct explanation *x, enum explain_fate fate) {
     for (size_t i = 0; i < x->delivery_count; i++) {
-        if (x->deliveries[i].fate == fate)
+        if (x->deliveries[i].fate == fate && x->deliveries[i].match != EXPLAIN_QUOTED)
             return &x->deliveries[i];
     }
     return NULL;
@@ -77,8 +77,12 @@ static void add_decided(struct buf *out, const struct explanation *x) {
 
 static void add_rejected(struct buf *out, const struct explanation *x) {
     const struct explain_delivery *d = first_of(x, EXPLAIN_REFUSED);
-    if (x->rejection_count) {
-        const struct explain_rejection *r = &x->rejections[x->rejection_count - 1];
+    const struct explain_rejection *r = NULL;
+    for (size_t i = 0; i < x->rejection_count; i++) {
+        if (x->rejections[i].match != EXPLAIN_QUOTED)
+            r = &x->rejections[i];
+    }
+    if (r) {
         buf_str(out, "Rejected, and in the DLT, as ");
         add_ascii(out, *r->code ? r->code : "(its headers have no code)");
         buf_str(out, *r->message ? ": " : "");
@@ -105,9 +109,14 @@ static void add_waiting(struct buf *out, const struct explanation *x) {
 }
 
 static void add_searched(struct buf *out, const struct explain_searched *s) {
-    buf_printf(out, "%s %lld record%s of %s", s->whole ? "all" : "the last", (long long)s->records,
-               s->records == 1 ? "" : "s", s->topic);
-    if (!s->whole && s->since_ms >= 0) {
+    buf_printf(out, "%s %lld record%s of %s",
+               s->whole    ? "all"
+               : s->to_end ? "the last"
+                           : "those",
+               (long long)s->records, s->records == 1 ? "" : "s", s->topic);
+    if (!s->to_end) {
+        buf_str(out, " that could be looked at in 10 s");
+    } else if (!s->whole && s->since_ms >= 0) {
         buf_str(out, " (since ");
         add_time(out, s->since_ms);
         buf_str(out, ")");
@@ -121,8 +130,20 @@ static void add_never_seen(struct buf *out, const struct explanation *x) {
     add_searched(out, &x->dlt);
 }
 
+static void add_undetermined(struct buf *out, const struct explanation *x) {
+    if (x->kafka.area != ERROR_NONE) {
+        buf_str(out, "Not known to MySQL, and Kafka couldn't be asked whether it's there");
+        return;
+    }
+    buf_str(out, "Not found, and not all was searched: MySQL has no row of it, and it isn't among ");
+    add_searched(out, &x->usage);
+    buf_str(out, " nor ");
+    add_searched(out, &x->dlt);
+}
+
 static void add_unaccounted(struct buf *out, const struct explanation *x) {
-    const struct explain_delivery *d = &x->deliveries[x->delivery_count - 1];
+    const struct explain_delivery *d = first_of(x, EXPLAIN_UNKNOWN_FATE);
+    d = d ? d : first_of(x, EXPLAIN_BEFORE_GROUP);
     buf_printf(out, "Unaccounted for: it lies in partition %d at offset %lld, ", (int)d->partition,
                (long long)d->offset);
     buf_str(out,
@@ -134,13 +155,14 @@ static void add_unaccounted(struct buf *out, const struct explanation *x) {
 
 /* What else happened to its id. */
 static void add_more(struct buf *out, const struct explanation *x) {
-    size_t again = explain_count(x, EXPLAIN_DUPLICATE), conflicts = 0;
+    size_t again = explain_count(x, EXPLAIN_DUPLICATE),
+           conflicts = explain_rejected_as(x, REJECT_ID_CONFLICT),
+           quoted = x->rejection_count - explain_rejections(x);
     const char *rejected = NULL;
     for (size_t i = 0; i < x->rejection_count; i++) {
-        if (strcmp(x->rejections[i].code, reject_code_name(REJECT_ID_CONFLICT)) == 0)
-            conflicts++;
-        else
-            rejected = x->rejections[i].code;
+        const struct explain_rejection *r = &x->rejections[i];
+        if (r->match != EXPLAIN_QUOTED && strcmp(r->code, reject_code_name(REJECT_ID_CONFLICT)) != 0)
+            rejected = r->code;
     }
     if (again)
         buf_printf(out, "; delivered again, as a duplicate%s", again > 1 ? ", several times" : "");
@@ -152,6 +174,13 @@ static void add_more(struct buf *out, const struct explanation *x) {
         buf_str(out, "; another event under its id was rejected (ID_CONFLICT)");
     if (x->has_row && explain_count(x, EXPLAIN_NOT_REACHED))
         buf_str(out, "; delivered once more, which the ledger hasn't reached");
+    if (explain_count(x, EXPLAIN_BEFORE_ROW))
+        buf_str(out,
+                "; delivered before as well, and rejected then: its DLT record isn't among those searched");
+    for (size_t i = 0; i < x->delivery_count; i++)
+        quoted += x->deliveries[i].match == EXPLAIN_QUOTED;
+    if (quoted)
+        buf_str(out, "; a record that can't be read quotes its id");
 }
 
 void explain_sentence(struct buf *out, const struct explanation *x) {
@@ -165,6 +194,8 @@ void explain_sentence(struct buf *out, const struct explanation *x) {
         buf_str(out,
                 x->letter_count
                     ? "Settled or blocked in a month whose rows are gone: the outbox has its notification"
+                : explain_rejected_as(x, REJECT_ID_CONFLICT)
+                    ? "Settled or blocked in a month whose rows are gone: another event met its id"
                     : "Its month is closed, and the rows of its events are gone: whether it was settled or "
                       "blocked before, or came too late, can't be told any more");
         break;
@@ -184,7 +215,7 @@ void explain_sentence(struct buf *out, const struct explanation *x) {
         add_never_seen(out, x);
         break;
     case EXPLAIN_UNDETERMINED:
-        buf_str(out, "Not known to MySQL, and Kafka couldn't be asked whether it's there");
+        add_undetermined(out, x);
         break;
     }
     add_more(out, x);

@@ -61,6 +61,7 @@ sql "INSERT INTO family VALUES (1, 'One'), (2, 'Two'), (3, 'Three'), (5, 'Five')
     event x1 4 41 7   # nobody's
     event f1 5 51 8   # no member yet
     echo '2	{"eventId":"m1","eventType":'
+    echo '2	{"eventId":"m2","note":"q1","and":"b4","eventType":'
     echo '2	{"eventId":"o1","eventType":"OTHER"}'
     # shellcheck disable=SC1003 # two backslashes
     echo '2	{"eventId":"\u0065sc","eventType":"DATA_USAGE","payload":{"familyId":2,"customerId":22,"bytesUsed":1,"appId":"\u001b[31mred"}}'
@@ -124,6 +125,11 @@ assert_eq 'its family' '4 false' "$(of '"\(.now.family) \(.now.familyKnown)"')"
 explains 0 rejected m1
 says 'as MALFORMED_JSON'
 assert_eq 'what is known by its text' false "$(of '.rejections[].sure')"
+explains 0 never_seen q1
+says "a record that can't be read quotes its id"
+assert_eq 'what it is' 'rejected quoted quoted' "$(of '"\(.deliveries[0].became) \(.deliveries[0].match) \(.rejections[0].match)"')"
+explains 0 blocked b4
+says "a record that can't be read quotes its id"
 explains 0 ignored o1
 says 'another one than DATA_USAGE'
 explains 0 settled esc
@@ -190,6 +196,12 @@ echo 'ok explain: waiting, settled after a rejection, not sent yet, its row or i
 redis INCRBY "family:2:remaining:$(echo "$month" | tr -d -)" 5 >/dev/null
 explains 0 settled b1
 assert_eq 'stores' 'differ 5 agree' "$(of '"\(.stores.remaining.state) \(.stores.remaining.difference) \(.stores.used[0].state)"')"
+# the entry of another event under its id, decided after the first one's had expired
+redis SET event:dedup:usage:b1 "$(redis GET event:dedup:usage:b1 | sed 's/ 2 21 300 / 2 21 301 /')" >/dev/null
+explains 0 settled b1
+assert_eq 'its figures' 'null true 301' "$(of '"\(.decidedOn) \(.dedup.otherEvent) \(.dedup.bytes)"')"
+"$tallyd" explain -c "$good" b1 >"$work/out"
+grep -q 'the result of another event under its id: 301 bytes' "$work/out" || die "another's result is not told"
 redis FLUSHALL >/dev/null
 explains 0 settled b1
 assert_eq 'stores' 'cold null null null' "$(of '"\(.stores.state) \(.stores.remaining.redis) \(.dedup) \(.decidedOn)"')"

@@ -37,7 +37,17 @@ END_TEST
 START_TEST(takes_broken_text_for_what_it_is) {
     ck_assert_int_eq(match("a1", "{\"eventId\":\"a1\",\"eventT"), EXPLAIN_TEXT);
     ck_assert_int_eq(match("a1", "{\"eventId\":\"a12\",\"eventT"), EXPLAIN_OTHER);
+    ck_assert_int_eq(match("a1", "{ \"eventId\" :\t\"a1\" "), EXPLAIN_TEXT);
     ck_assert_int_eq(match("a1", "a1"), EXPLAIN_OTHER);
+}
+END_TEST
+
+START_TEST(tells_a_quoted_id_from_a_named_one) {
+    ck_assert_int_eq(match("a1", "{\"eventId\":\"b\",\"note\":\"a1\",\"eventT"), EXPLAIN_QUOTED);
+    ck_assert_int_eq(match("a1", "\"a1\"}"), EXPLAIN_QUOTED);
+    ck_assert_int_eq(match("a1", ":\"a1\"}"), EXPLAIN_QUOTED);
+    ck_assert_int_eq(match("a1", "eventId\":\"a1\"}"), EXPLAIN_QUOTED);
+    ck_assert_int_eq(match("a1", "{\"note\":\"a1\",\"eventId\":\"a1\",\"eventT"), EXPLAIN_TEXT);
 }
 END_TEST
 
@@ -65,13 +75,14 @@ static char topic[] = "usage", letters_payload[] = "{}", quota[] = "FAMILY_QUOTA
             limit[] = "MONTHLY_LIMIT_EXCEEDED", by_time[] = "TIME_BLOCK";
 
 static struct explanation with(struct explain_delivery *d, size_t n) {
-    return (struct explanation){.id = "a1",
-                                .ledger = &ledger,
-                                .ledger_count = 1,
-                                .deliveries = d,
-                                .delivery_count = n,
-                                .usage = {.topic = topic, .done = true, .whole = true, .records = 7},
-                                .dlt = {.topic = "dlt", .done = true, .records = 3, .since_ms = -1}};
+    return (struct explanation){
+        .id = "a1",
+        .ledger = &ledger,
+        .ledger_count = 1,
+        .deliveries = d,
+        .delivery_count = n,
+        .usage = {.topic = topic, .done = true, .whole = true, .to_end = true, .records = 7},
+        .dlt = {.topic = "dlt", .done = true, .to_end = true, .records = 3, .since_ms = -1}};
 }
 
 static struct explain_row row(bool blocked) {
@@ -182,10 +193,22 @@ START_TEST(tells_what_warned) {
     x.has_row = true;
     x.row = row(false);
     x.dedup_read = x.dedup_current = true;
+    x.dedup_family = 1;
+    x.dedup_customer = 11;
+    x.dedup_bytes = 5;
     x.dedup.status = STATUS_WARNING;
     x.dedup.threshold = 10;
     explain_judge(&x);
     ends(&x, EXPLAIN_SETTLED_WITH_WARNING, " with WARNING_10, which was told before:");
+    ck_assert_ptr_nonnull(explain_figures(&x).from);
+    int64_t *const figures[] = {&x.dedup_family, &x.dedup_customer, &x.dedup_bytes};
+    for (size_t i = 0; i < TESTING_LENGTH(figures); i++) { /* another event's, under its id */
+        *figures[i] += 1;
+        explain_judge(&x);
+        ends(&x, EXPLAIN_SETTLED, "Settled at ");
+        ck_assert_ptr_null(explain_figures(&x).from);
+        *figures[i] -= 1;
+    }
     x.dedup_current = false; /* of a decision that may have been dropped */
     explain_judge(&x);
     ends(&x, EXPLAIN_SETTLED, "Settled at ");
@@ -222,6 +245,100 @@ START_TEST(claims_nothing_of_a_closed_month) {
     x.closed_before = 0;
     explain_judge(&x);
     ends(&x, EXPLAIN_REJECTED, "EVENT_TOO_OLD");
+}
+END_TEST
+
+START_TEST(tells_a_pruned_one_by_who_met_its_id) {
+    struct explain_rejection r = {.code = "ID_CONFLICT",
+                                  .message = "",
+                                  .match = EXPLAIN_SAME,
+                                  .has_figures = true,
+                                  .family = 1,
+                                  .customer = 11,
+                                  .month = 202612};
+    struct explanation x = with(NULL, 0);
+    x.rejections = &r;
+    x.rejection_count = 1;
+    x.closed_before = 202602;
+    explain_judge(&x);
+    ends(&x, EXPLAIN_PRUNED,
+         "another event met its id; another event under its id was rejected (ID_CONFLICT).");
+    x.closed_before = 197001; /* nothing was ever pruned */
+    explain_judge(&x);
+    ends(&x, EXPLAIN_REJECTED, "ID_CONFLICT");
+}
+END_TEST
+
+START_TEST(takes_a_letters_month_from_its_event) {
+    static char late[] = "{\"data\":{\"eventTime\":\"2026-10-31T23:59:59+00:00\"}}", odd[] = "{\"data\":{}}";
+    struct family_letter letter = {.family = 1, .customer = 11, .created_ms = 1793491201000, .payload = late};
+    struct explanation x = with(NULL, 0);
+    int64_t family;
+    int32_t month;
+    x.letter = &letter;
+    x.letter_count = 1;
+    ck_assert_int_eq(explain_customer(&x, &family, &month), 11);
+    ck_assert_int_eq(month, 202610);
+    letter.payload = odd;
+    ck_assert_int_eq(explain_customer(&x, &family, &month), 11);
+    ck_assert_int_eq(month, 202611);
+}
+END_TEST
+
+START_TEST(claims_no_repeat_before_the_first) {
+    struct explain_delivery d[] = {at(15, 5), at(20, 5), at(15, 5)};
+    struct explanation x = with(d, TESTING_LENGTH(d));
+    d[2].partition = 1; /* which of the two came first isn't known */
+    struct explain_ledger both[] = {ledger, {.partition = 1, .first = 10, .next = 100}};
+    x.ledger = both;
+    x.ledger_count = 2;
+    x.has_row = true;
+    x.row = row(false);
+    explain_judge(&x);
+    ck_assert_int_eq(d[0].fate, EXPLAIN_BEFORE_ROW);
+    ck_assert_int_eq(d[1].fate, EXPLAIN_DECIDED);
+    ck_assert_int_eq(d[2].fate, EXPLAIN_DUPLICATE);
+    ends(&x, EXPLAIN_SETTLED, "delivered before as well, and rejected then");
+}
+END_TEST
+
+START_TEST(goes_by_no_record_that_quotes_an_id) {
+    struct explain_delivery d[] = {at(50, 5)};
+    struct explain_rejection r = {.code = "MALFORMED_JSON", .message = "", .match = EXPLAIN_QUOTED};
+    struct explanation x = with(d, 1);
+    x.rejections = &r;
+    x.rejection_count = 1;
+    d[0].match = EXPLAIN_QUOTED;
+    d[0].kind = EVENT_REJECTED;
+    d[0].code = REJECT_MALFORMED_JSON;
+    explain_judge(&x);
+    ends(&x, EXPLAIN_NEVER_SEEN, "; a record that can't be read quotes its id.");
+    d[0].offset = 103;
+    explain_judge(&x);
+    ends(&x, EXPLAIN_NEVER_SEEN, "; a record that can't be read quotes its id.");
+    r.match = EXPLAIN_TEXT;
+    explain_judge(&x);
+    ends(&x, EXPLAIN_REJECTED, "as MALFORMED_JSON; a record that can't be read quotes its id.");
+}
+END_TEST
+
+START_TEST(says_what_was_not_searched) {
+    struct explanation x = with(NULL, 0);
+    struct explain_searched *const parts[] = {&x.usage, &x.dlt};
+    for (size_t i = 0; i < TESTING_LENGTH(parts); i++) {
+        parts[i]->to_end = false;
+        parts[i]->whole = false;
+        parts[i]->since_ms = -1;
+        explain_judge(&x);
+        ends(&x, EXPLAIN_UNDETERMINED, "Not found, and not all was searched");
+        ends(&x, EXPLAIN_UNDETERMINED,
+             i == 0
+                 ? "those 7 records of usage that could be looked at in 10 s nor the last 3 records of dlt."
+                 : "the last 7 records of usage nor those 3 records of dlt that could be looked at in 10 s.");
+        parts[i]->to_end = true;
+    }
+    explain_judge(&x);
+    ends(&x, EXPLAIN_NEVER_SEEN, "the last 7 records of usage");
 }
 END_TEST
 
@@ -391,6 +508,7 @@ static Suite *explain_suite(void) {
     tcase_add_test(ids, knows_the_records_of_an_id);
     tcase_add_test(ids, knows_an_id_that_is_written_otherwise);
     tcase_add_test(ids, takes_broken_text_for_what_it_is);
+    tcase_add_test(ids, tells_a_quoted_id_from_a_named_one);
     tcase_add_test(ids, takes_ids_as_the_contract_does);
     tcase_add_test(verdicts, tells_a_settled_one_from_its_repeats);
     tcase_add_test(verdicts, tells_a_rejection_that_was_settled_later);
@@ -398,6 +516,11 @@ static Suite *explain_suite(void) {
     tcase_add_test(verdicts, tells_why_one_is_blocked);
     tcase_add_test(verdicts, tells_what_warned);
     tcase_add_test(verdicts, claims_nothing_of_a_closed_month);
+    tcase_add_test(verdicts, tells_a_pruned_one_by_who_met_its_id);
+    tcase_add_test(verdicts, takes_a_letters_month_from_its_event);
+    tcase_add_test(verdicts, claims_no_repeat_before_the_first);
+    tcase_add_test(verdicts, goes_by_no_record_that_quotes_an_id);
+    tcase_add_test(verdicts, says_what_was_not_searched);
     tcase_add_test(verdicts, tells_an_alert_whose_letter_is_gone);
     tcase_add_test(verdicts, tells_what_it_cannot_tell);
     tcase_add_test(parts, shares_the_newest_records_out);
