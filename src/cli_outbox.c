@@ -9,6 +9,7 @@
 #include "outbox_admin.h"
 #include "period.h"
 #include "table.h"
+#include "utf8.h"
 
 #define COMMAND "outbox"
 #define LIST_LIMIT 100
@@ -242,10 +243,16 @@ static int show(const struct config *cfg, struct db *db, void *options) {
 
 /* ---- changes ---- */
 
+/* A lease that has run out is a relay's that published it without saying so, or didn't, or is slow. */
+static bool may_be_published(const struct options *o, const struct outbox_entry *e) {
+    return e->changed && o->reason && e->lease_owner != 0;
+}
+
 static void log_change(const struct options *o, const struct outbox_entry *e) {
     if (e->changed && o->reason)
         LOG(LOG_INFO, "outbox_skipped", LOG_I("outbox_id", e->outbox_id), LOG_I("family_id", e->family_id),
-            LOG_S("event_id", e->event_id), LOG_S("reason", o->reason), LOG_B("was_leased", e->leased));
+            LOG_S("event_id", e->event_id), LOG_S("reason", o->reason), LOG_B("was_leased", e->leased),
+            LOG_B("may_be_published", may_be_published(o, e)));
     else if (e->changed)
         LOG(LOG_INFO, "outbox_retried", LOG_I("outbox_id", e->outbox_id), LOG_I("family_id", e->family_id),
             LOG_S("event_id", e->event_id), LOG_S("last_error", e->last_error));
@@ -255,8 +262,9 @@ static void note_text(const struct options *o, const struct outbox_entry *e, cha
     if (!e->changed)
         snprintf(out, 160, "not changed: %s%s", e->why,
                  e->status && e->leased && strstr(e->why, "leases") ? " (--force)" : "");
-    else if (o->reason && e->leased)
-        snprintf(out, 160, "a relay leases it and may have published it nevertheless");
+    else if (may_be_published(o, e))
+        snprintf(out, 160, "a relay %s it and may have published it nevertheless",
+                 e->leased ? "leases" : "leased");
     else if (!o->reason && e->later_sent)
         snprintf(out, 160, "%lld later one%s of its family went before it", (long long)e->later_sent,
                  e->later_sent == 1 ? "" : "s");
@@ -281,12 +289,13 @@ static void print_changes(const struct options *o, const struct outbox_entries *
     table_free(t);
 }
 
-static json_t *change_json(const struct outbox_entry *e) {
-    return json_pack("{s:I,s:o,s:o,s:o,s:b,s:b,s:I,s:o}", "outboxId", (json_int_t)e->outbox_id, "eventId",
+static json_t *change_json(const struct options *o, const struct outbox_entry *e) {
+    return json_pack("{s:I,s:o,s:o,s:o,s:b,s:b,s:b,s:I,s:o}", "outboxId", (json_int_t)e->outbox_id, "eventId",
                      text_json(e->event_id), "familyId",
                      e->status ? json_integer((json_int_t)e->family_id) : json_null(), "was",
-                     text_json(e->status), "changed", e->changed, "leased", e->leased, "laterSent",
-                     (json_int_t)e->later_sent, "why", *e->why ? json_string(e->why) : json_null());
+                     text_json(e->status), "changed", e->changed, "leased", e->leased, "mayBePublished",
+                     may_be_published(o, e), "laterSent", (json_int_t)e->later_sent, "why",
+                     *e->why ? json_string(e->why) : json_null());
 }
 
 static int tell_changes(const struct options *o, const struct outbox_entries *done, bool more) {
@@ -297,7 +306,7 @@ static int tell_changes(const struct options *o, const struct outbox_entries *do
         if (!o->dry_run)
             log_change(o, &done->items[i]);
         if (o->json)
-            json_array_append_new(rows, change_json(&done->items[i]));
+            json_array_append_new(rows, change_json(o, &done->items[i]));
     }
     if (o->json) {
         table_print_json(json_pack("{s:b,s:I,s:O,s:b}", "dryRun", o->dry_run, "changed", (json_int_t)changed,
@@ -380,14 +389,13 @@ static bool is_number(const char *text, int64_t most, int64_t *out) {
 /* One line of text that a terminal only shows. */
 static bool is_reason(const char *text) {
     size_t len = strlen(text);
-    for (const char *s = text; *s; s++) {
-        if ((unsigned char)*s < 0x20 || *s == 0x7f)
+    for (const unsigned char *s = (const unsigned char *)text; *s;) {
+        size_t n = utf8_length(s);
+        if (n == 0 || utf8_is_unseen(utf8_code_point(s, n)))
             return false;
+        s += n;
     }
-    json_t *json = json_string(text);
-    bool utf8 = json != NULL;
-    json_decref(json);
-    return utf8 && len && len <= OUTBOX_ADMIN_REASON_MAX;
+    return len && len <= OUTBOX_ADMIN_REASON_MAX;
 }
 
 static bool is_status(const char *text) {
@@ -409,7 +417,7 @@ static int read_option(struct options *o, int c) {
     else if (c == 'l' && !is_number(optarg, LIMIT_MAX, &o->limit))
         return cli_usage(COMMAND, "--limit", "must be a whole number, 1 … 100000");
     else if (c == 'r' && !is_reason(o->reason = optarg))
-        return cli_usage(COMMAND, "--reason", "must be one line of text, 1 … 400 bytes");
+        return cli_usage(COMMAND, "--reason", "must be one line of visible text in UTF-8, 1 … 400 bytes");
     o->json = o->json || c == 'j';
     o->all_failed = o->all_failed || c == 'a';
     o->dry_run = o->dry_run || c == 'd';

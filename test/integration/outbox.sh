@@ -101,6 +101,8 @@ done
 asks 2 skip 1 --reason ''
 asks 2 skip 1 --reason "$(printf 'two\nlines')"
 asks 2 skip 1 --reason "$(printf 'bad \377 byte')"
+asks 2 skip 1 --reason "$(printf 'a \302\233 control')"
+asks 2 skip 1 --reason "$(printf 'turned \342\200\256 round')"
 asks 2 skip 1 --reason "$(head -c 401 /dev/zero | tr '\0' x)"
 echo 'ok outbox: list and show, with nothing a terminal would obey'
 
@@ -118,6 +120,7 @@ asks 0 skip 2 --dry-run --reason x
 sql 'SELECT * FROM usage_event_outbox' | cmp -s - "$work/before" || die 'something has changed'
 asks 11 skip 3 1 --reason "it's \"gone\" \\ 없음" --json
 assert_eq 'the one whose lease ran out, and the one leased' '1 false head,false third,true' "$(out '.changed, .dryRun, (.rows[] | "\(.eventId),\(.changed)")')"
+assert_eq 'what its relay may have done' 'third,true' "$(out '.rows[] | select(.changed) | "\(.eventId),\(.mayBePublished)"')"
 assert_eq 'a skipped row' "FAILED 0 skipped by an operator: it's \"gone\" \\ 없음 nobody" "$(row third)"
 assert_eq 'the log' "outbox_skipped 3 it's \"gone\" \\ 없음" "$(jq -r '.event, .outbox_id, .reason' "$work/changes" | tr '\n' ' ' | sed 's/ $//')"
 # What waits behind a stuck one goes on once that is skipped.
