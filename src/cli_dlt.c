@@ -5,7 +5,9 @@
 
 #include "buf.h"
 #include "cli.h"
+#include "cli_dlt.h"
 #include "dlt_reader.h"
+#include "dlt_survey.h"
 #include "event.h"
 #include "kafka.h"
 #include "ledger.h"
@@ -15,122 +17,26 @@
 #include "table.h"
 
 #define COMMAND "dlt"
-#define ROWS_SHOWN 100
-#define ROWS_MAX 100000
-#define CODES_MAX 64 /* tallyd has ten; whoever else writes there doesn't make it grow */
-#define NAMED_MAX 10
 #define DESTROY_MS 5000
 
-struct options {
-    const char *path, *verb, *place, *topic;
-    struct dlt_selection sel;
-    int64_t limit;
-    bool json, raw, yes, limited, selects, from;
-};
-
-/* ---- what is counted ---- */
-
-struct code_count {
-    char code[DLT_CODE_MAX + 1];
-    int64_t records, rejected_again, cannot; /* of them: by the parser; can't be sent */
-    int64_t oldest_ms, newest_ms;
-};
-
-struct named {
-    int32_t partition;
-    int64_t offset;
-    char why[128];
-};
+/* ---- taking records ---- */
 
 /* One reading. */
 struct job {
-    const struct options *o;
+    const struct cli_dlt_options *o;
     const struct config *cfg;
-    const char *topic; /* that records go back to */
-    struct code_count codes[CODES_MAX];
-    size_t code_count;
-    int64_t records, rejected_again, cannot;
-    struct dlt_record *rows; /* a heap: the oldest of the newest is the first */
-    size_t row_count, row_capacity;
-    struct named named[NAMED_MAX]; /* the first that can't be sent, or were refused */
-    size_t named_count;
+    const char *topic; /* that records go back to; NULL: they're only looked at */
+    struct dlt_survey found;
     struct event_limits limits;
     struct event_memory memory;
     struct redrive *redrive; /* NULL: nothing is sent */
 };
 
-static struct code_count *count_of(struct job *j, const char *code) {
-    for (size_t i = 0; i < j->code_count; i++) {
-        if (strcmp(j->codes[i].code, code) == 0)
-            return &j->codes[i];
-    }
-    if (j->code_count == CODES_MAX)
-        return &j->codes[CODES_MAX - 1];
-    struct code_count *c = &j->codes[j->code_count++];
-    *c = (struct code_count){.oldest_ms = INT64_MAX, .newest_ms = INT64_MIN};
-    snprintf(c->code, sizeof c->code, "%s", j->code_count == CODES_MAX ? "others" : code);
-    return c;
+static struct job job_of(const struct cli_dlt_options *o, const struct config *cfg, const char *topic) {
+    struct job j = {.o = o, .cfg = cfg, .topic = topic};
+    dlt_survey_init(&j.found, (size_t)o->limit);
+    return j;
 }
-
-static void name_one(void *ctx, int32_t partition, int64_t offset, const char *why) {
-    struct job *j = ctx;
-    if (j->named_count == NAMED_MAX)
-        return;
-    struct named *n = &j->named[j->named_count++];
-    *n = (struct named){.partition = partition, .offset = offset};
-    snprintf(n->why, sizeof n->why, "%s", why);
-}
-
-/* ---- the newest rows ---- */
-
-static int by_time(const void *x, const void *y) {
-    const struct dlt_record *a = x, *b = y;
-    if (a->time_ms != b->time_ms)
-        return a->time_ms < b->time_ms ? -1 : 1;
-    if (a->partition != b->partition)
-        return a->partition < b->partition ? -1 : 1;
-    return (a->offset > b->offset) - (a->offset < b->offset);
-}
-
-static void swap_rows(struct job *j, size_t a, size_t b) {
-    struct dlt_record kept = j->rows[a];
-    j->rows[a] = j->rows[b];
-    j->rows[b] = kept;
-}
-
-static void sift_down(struct job *j) {
-    for (size_t at = 0, child; (child = 2 * at + 1) < j->row_count; at = child) {
-        if (child + 1 < j->row_count && by_time(&j->rows[child + 1], &j->rows[child]) < 0)
-            child++;
-        if (by_time(&j->rows[at], &j->rows[child]) <= 0)
-            return;
-        swap_rows(j, at, child);
-    }
-}
-
-static void sift_up(struct job *j) {
-    for (size_t at = j->row_count - 1; at && by_time(&j->rows[at], &j->rows[(at - 1) / 2]) < 0;
-         at = (at - 1) / 2)
-        swap_rows(j, at, (at - 1) / 2);
-}
-
-static void keep_row(struct job *j, const struct dlt_record *r) {
-    if ((int64_t)j->row_count == j->o->limit) {
-        if (j->row_count && by_time(r, &j->rows[0]) > 0) {
-            j->rows[0] = *r;
-            sift_down(j);
-        }
-        return;
-    }
-    if (j->row_count == j->row_capacity) {
-        j->row_capacity = j->row_capacity ? j->row_capacity * 2 : 64;
-        j->rows = mem_realloc(j->rows, j->row_capacity * sizeof *j->rows);
-    }
-    j->rows[j->row_count++] = *r;
-    sift_up(j);
-}
-
-/* ---- taking records ---- */
 
 static bool parser_rejects(struct job *j, const rd_kafka_message_t *msg, const struct dlt_record *r) {
     struct usage_event event;
@@ -140,26 +46,11 @@ static bool parser_rejects(struct job *j, const rd_kafka_message_t *msg, const s
            EVENT_REJECTED;
 }
 
-static void count_record(struct job *j, const struct dlt_record *r, bool again, const char *obstacle) {
-    struct code_count *c = count_of(j, r->code);
-    j->records++;
-    c->records++;
-    j->rejected_again += again;
-    c->rejected_again += again;
-    j->cannot += obstacle != NULL;
-    c->cannot += obstacle != NULL;
-    c->oldest_ms = r->time_ms < c->oldest_ms ? r->time_ms : c->oldest_ms;
-    c->newest_ms = r->time_ms > c->newest_ms ? r->time_ms : c->newest_ms;
-}
-
 static bool take_record(void *ctx, rd_kafka_message_t **msg, const struct dlt_record *r, struct error *err) {
     struct job *j = ctx;
     const char *obstacle = j->topic ? redrive_obstacle(r, j->topic) : NULL;
     bool again = j->topic && !obstacle && parser_rejects(j, *msg, r);
-    count_record(j, r, again, obstacle);
-    keep_row(j, r);
-    if (obstacle)
-        name_one(j, r->partition, r->offset, obstacle);
+    dlt_survey_add(&j->found, r, again, obstacle);
     if (!j->redrive || obstacle)
         return true;
     rd_kafka_message_t *taken = *msg;
@@ -211,18 +102,13 @@ static json_t *bytes_json(const void *data, size_t len) {
     return j;
 }
 
-static int by_code(const void *x, const void *y) {
-    const struct code_count *a = x, *b = y;
-    return strcmp(a->code, b->code);
-}
-
 static void print_codes(const struct job *j) {
     char oldest[PERIOD_LOCAL_SIZE], newest[PERIOD_LOCAL_SIZE];
     struct table *t =
         j->topic ? table_new("code", "records>", "rejected again>", "can't go>", "oldest", "newest", NULL)
                  : table_new("code", "records>", "oldest", "newest", NULL);
-    for (size_t i = 0; i < j->code_count; i++) {
-        const struct code_count *c = &j->codes[i];
+    for (size_t i = 0; i < j->found.code_count; i++) {
+        const struct dlt_code_count *c = &j->found.codes[i];
         time_text(c->oldest_ms, oldest);
         time_text(c->newest_ms, newest);
         table_text(t, *c->code ? c->code : NULL);
@@ -241,8 +127,8 @@ static void print_codes(const struct job *j) {
 static void print_rows(const struct job *j) {
     char time[PERIOD_LOCAL_SIZE];
     struct table *t = table_new("dlt", "code", "from", "time", "message", NULL);
-    for (size_t i = 0; i < j->row_count; i++) {
-        const struct dlt_record *r = &j->rows[i];
+    for (size_t i = 0; i < j->found.row_count; i++) {
+        const struct dlt_record *r = &j->found.rows[i];
         time_text(r->time_ms, time);
         table_format(t, "%d:%lld", r->partition, (long long)r->offset);
         table_text(t, *r->code ? r->code : NULL);
@@ -257,8 +143,8 @@ static void print_rows(const struct job *j) {
 
 static json_t *codes_json(const struct job *j) {
     json_t *codes = json_array();
-    for (size_t i = 0; i < j->code_count; i++) {
-        const struct code_count *c = &j->codes[i];
+    for (size_t i = 0; i < j->found.code_count; i++) {
+        const struct dlt_code_count *c = &j->found.codes[i];
         json_t *one = json_pack("{s:o,s:I,s:o,s:o}", "code", bytes_json(c->code, strlen(c->code)), "records",
                                 (json_int_t)c->records, "oldest", time_json(c->oldest_ms), "newest",
                                 time_json(c->newest_ms));
@@ -282,17 +168,18 @@ static json_t *record_json(const struct dlt_record *r) {
 
 static json_t *job_json(const struct job *j) {
     json_t *rows = json_array(), *named = json_array();
-    for (size_t i = 0; i < j->row_count; i++)
-        json_array_append_new(rows, record_json(&j->rows[i]));
-    for (size_t i = 0; i < j->named_count; i++)
-        json_array_append_new(named, json_pack("{s:i,s:I,s:s}", "partition", j->named[i].partition, "offset",
-                                               (json_int_t)j->named[i].offset, "why", j->named[i].why));
-    json_t *all =
-        json_pack("{s:I,s:o,s:o}", "records", (json_int_t)j->records, "codes", codes_json(j), "rows", rows);
+    for (size_t i = 0; i < j->found.row_count; i++)
+        json_array_append_new(rows, record_json(&j->found.rows[i]));
+    for (size_t i = 0; i < j->found.named_count; i++)
+        json_array_append_new(named,
+                              json_pack("{s:i,s:I,s:s}", "partition", j->found.named[i].partition, "offset",
+                                        (json_int_t)j->found.named[i].offset, "why", j->found.named[i].why));
+    json_t *all = json_pack("{s:I,s:o,s:o}", "records", (json_int_t)j->found.records, "codes", codes_json(j),
+                            "rows", rows);
     if (j->topic) {
         json_object_set_new(all, "topic", json_string(j->topic));
-        json_object_set_new(all, "rejectedAgain", json_integer((json_int_t)j->rejected_again));
-        json_object_set_new(all, "cannotGo", json_integer((json_int_t)j->cannot));
+        json_object_set_new(all, "rejectedAgain", json_integer((json_int_t)j->found.rejected_again));
+        json_object_set_new(all, "cannotGo", json_integer((json_int_t)j->found.cannot));
         json_object_set(all, "named", named);
     }
     json_decref(named);
@@ -301,36 +188,30 @@ static json_t *job_json(const struct job *j) {
 
 /* ---- the commands ---- */
 
-static void sort_found(struct job *j) {
-    if (j->code_count)
-        qsort(j->codes, j->code_count, sizeof *j->codes, by_code);
-    if (j->row_count)
-        qsort(j->rows, j->row_count, sizeof *j->rows, by_time);
-}
-
 static void job_free(struct job *j) {
     redrive_free(j->redrive);
     event_memory_free(&j->memory);
-    free(j->rows);
+    dlt_survey_free(&j->found);
 }
 
 static const char *plural(int64_t n) {
     return n == 1 ? "" : "s";
 }
 
-static int list(rd_kafka_t *rk, const struct config *cfg, const struct options *o) {
+static int list(rd_kafka_t *rk, const struct config *cfg, const struct cli_dlt_options *o) {
     struct error err = {0};
-    struct job j = {.o = o, .cfg = cfg};
+    struct job j = job_of(o, cfg, NULL);
     bool ok = dlt_read(rk, cfg, &o->sel, take_record, &j, &err);
-    sort_found(&j);
+    dlt_survey_sort(&j.found);
     if (ok && o->json) {
         table_print_json(job_json(&j), stdout);
     } else if (ok) {
         print_codes(&j);
-        printf("%lld record%s%s\n", (long long)j.records, plural(j.records), j.row_count ? "\n" : "");
+        printf("%lld record%s%s\n", (long long)j.found.records, plural(j.found.records),
+               j.found.row_count ? "\n" : "");
         print_rows(&j);
-        if ((int64_t)j.row_count < j.records)
-            printf("the newest %zu of them (--limit)\n", j.row_count);
+        if ((int64_t)j.found.row_count < j.found.records)
+            printf("the newest %zu of them (--limit)\n", j.found.row_count);
     }
     job_free(&j);
     return ok ? EXIT_OK : cli_failed(COMMAND, &err);
@@ -348,22 +229,23 @@ static void read_limits(struct job *j) {
 
 static void print_redrive(const struct job *j) {
     print_codes(j);
-    for (size_t i = 0; i < j->named_count; i++)
-        printf("%d:%lld can't go: %s\n", j->named[i].partition, (long long)j->named[i].offset,
-               j->named[i].why);
-    int64_t refused = j->redrive ? redrive_refused(j->redrive) : 0, others = j->cannot + refused;
-    if (others > (int64_t)j->named_count)
-        printf("and %lld more\n", (long long)others - (int64_t)j->named_count);
+    for (size_t i = 0; i < j->found.named_count; i++)
+        printf("%d:%lld can't go: %s\n", j->found.named[i].partition, (long long)j->found.named[i].offset,
+               j->found.named[i].why);
+    int64_t refused = j->redrive ? redrive_refused(j->redrive) : 0, others = j->found.cannot + refused;
+    if (others > (int64_t)j->found.named_count)
+        printf("and %lld more\n", (long long)others - (int64_t)j->found.named_count);
     if (j->redrive)
         printf("%lld of %lld record%s sent to %s; %lld can't go, %lld were refused\n",
-               (long long)redrive_sent(j->redrive), (long long)j->records, plural(j->records), j->topic,
-               (long long)j->cannot, (long long)refused);
+               (long long)redrive_sent(j->redrive), (long long)j->found.records, plural(j->found.records),
+               j->topic, (long long)j->found.cannot, (long long)refused);
     else
         printf("%lld of %lld record%s would go to %s; nothing is sent without --yes\n",
-               (long long)(j->records - j->cannot), (long long)j->records, plural(j->records), j->topic);
-    if (j->rejected_again)
+               (long long)(j->found.records - j->found.cannot), (long long)j->found.records,
+               plural(j->found.records), j->topic);
+    if (j->found.rejected_again)
         printf("%lld of them %s rejected again: the event itself is wrong, or too old\n",
-               (long long)j->rejected_again, j->redrive ? "are" : "would be");
+               (long long)j->found.rejected_again, j->redrive ? "are" : "would be");
 }
 
 static void print_redrive_json(const struct job *j) {
@@ -395,34 +277,35 @@ static int redrive_failed(const struct job *j, const struct error *err) {
 }
 
 static int redrive_ends(struct job *j, bool ok, const struct error *err) {
-    const struct options *o = j->o;
-    sort_found(j);
+    const struct cli_dlt_options *o = j->o;
+    dlt_survey_sort(&j->found);
     if (o->json)
         print_redrive_json(j);
     else
         print_redrive(j);
     if (j->redrive)
-        LOG(LOG_INFO, "dlt_redriven", LOG_I("records", j->records), LOG_I("sent", redrive_sent(j->redrive)),
-            LOG_I("cannot_go", j->cannot), LOG_I("refused", redrive_refused(j->redrive)),
-            LOG_S("topic", j->topic), LOG_S("code", o->sel.code));
+        LOG(LOG_INFO, "dlt_redriven", LOG_I("records", j->found.records),
+            LOG_I("sent", redrive_sent(j->redrive)), LOG_I("cannot_go", j->found.cannot),
+            LOG_I("refused", redrive_refused(j->redrive)), LOG_S("topic", j->topic),
+            LOG_S("code", o->sel.code));
     if (!ok)
         return redrive_failed(j, err);
-    int64_t left = j->cannot + (j->redrive ? redrive_refused(j->redrive) : 0);
+    int64_t left = j->found.cannot + (j->redrive ? redrive_refused(j->redrive) : 0);
     if (!j->redrive || left == 0)
         return EXIT_OK;
     char what[64];
-    snprintf(what, sizeof what, "%lld of %lld records", (long long)left, (long long)j->records);
+    snprintf(what, sizeof what, "%lld of %lld records", (long long)left, (long long)j->found.records);
     cli_error(COMMAND, what, "not sent", "the output says why");
     return EXIT_NOT_DONE;
 }
 
-static int redrive(rd_kafka_t *rk, const struct config *cfg, const struct options *o) {
+static int redrive(rd_kafka_t *rk, const struct config *cfg, const struct cli_dlt_options *o) {
     struct error err = {0};
     struct job *j = mem_zero(1, sizeof *j);
-    *j = (struct job){.o = o, .cfg = cfg, .topic = o->topic ? o->topic : cfg->kafka.usage_topic};
+    *j = job_of(o, cfg, o->topic ? o->topic : cfg->kafka.usage_topic);
     int code;
     read_limits(j);
-    if (o->yes && !(j->redrive = redrive_new(cfg, j->topic, name_one, j, &err))) {
+    if (o->yes && !(j->redrive = redrive_new(cfg, j->topic, dlt_survey_name, &j->found, &err))) {
         code = cli_failed(COMMAND, &err);
     } else {
         bool ok = dlt_read(rk, cfg, &o->sel, take_record, j, &err) &&
@@ -437,7 +320,7 @@ static int redrive(rd_kafka_t *rk, const struct config *cfg, const struct option
 /* ---- one record ---- */
 
 struct shown {
-    const struct options *o;
+    const struct cli_dlt_options *o;
     bool found;
 };
 
@@ -502,7 +385,7 @@ static bool show_record(void *ctx, rd_kafka_message_t **msg, const struct dlt_re
     return true;
 }
 
-static int show(rd_kafka_t *rk, const struct config *cfg, const struct options *o) {
+static int show(rd_kafka_t *rk, const struct config *cfg, const struct cli_dlt_options *o) {
     struct error err = {0};
     struct shown s = {.o = o};
     if (!dlt_read(rk, cfg, &o->sel, show_record, &s, &err))
@@ -515,143 +398,7 @@ static int show(rd_kafka_t *rk, const struct config *cfg, const struct options *
     return EXIT_NOT_DONE;
 }
 
-/* ---- arguments ---- */
-
-static bool read_number(const char **s, int64_t most, int64_t *out) {
-    size_t len = strspn(*s, "0123456789");
-    *out = strtoll(*s, NULL, 10);
-    *s += len;
-    return len && len < 19 && *out <= most;
-}
-
-static bool read_place(const char *s, int32_t *partition, int64_t *offset) {
-    int64_t number;
-    if (!read_number(&s, INT32_MAX, &number) || *s++ != ':')
-        return false;
-    *partition = (int32_t)number;
-    return read_number(&s, INT64_MAX - 1, offset) && *s == '\0';
-}
-
-static bool read_offsets(const char *s, struct dlt_selection *sel) {
-    if (!read_number(&s, INT64_MAX - 1, &sel->first))
-        return false;
-    sel->last = sel->first;
-    return *s == '\0' || (*s++ == '-' && read_number(&s, INT64_MAX - 1, &sel->last) && *s == '\0' &&
-                          sel->last >= sel->first);
-}
-
-static bool read_partition(const char *s, struct dlt_selection *sel) {
-    int64_t number;
-    bool ok = read_number(&s, INT32_MAX, &number) && *s == '\0';
-    sel->partition = (int32_t)number;
-    return ok;
-}
-
-static bool is_code(const char *text) {
-    size_t len = strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZ_");
-    return len && len <= DLT_CODE_MAX && !text[len];
-}
-
-/* A day alone is its beginning. In the zone, which is known only once the configuration is read. */
-static bool read_time(const char *text, int64_t *out) {
-    char whole[40];
-    snprintf(whole, sizeof whole, "%s%s", text, strlen(text) == 10 ? "T00:00" : "");
-    return strlen(text) < 36 && period_parse(whole, strlen(whole), out);
-}
-
-struct times {
-    const char *since, *until;
-};
-
-static int read_option(struct options *o, struct times *times, int c) {
-    const char *limit = optarg;
-    if (c == 'c')
-        o->path = optarg;
-    else if (c == 'C' && !is_code(o->sel.code = optarg))
-        return cli_usage(COMMAND, "--code", "must be a code such as UNKNOWN_FAMILY");
-    else if (c == 'S')
-        times->since = optarg;
-    else if (c == 'U')
-        times->until = optarg;
-    else if (c == 'T')
-        o->topic = optarg;
-    else if (c == 'p' && !read_partition(optarg, &o->sel))
-        return cli_usage(COMMAND, "--partition", "must be a partition's number");
-    else if (c == 'o' && !read_offsets(optarg, &o->sel))
-        return cli_usage(COMMAND, "--offset", "must be an offset, or the first and the last as A-B");
-    else if (c == 'l' && (!read_number(&limit, ROWS_MAX, &o->limit) || *limit))
-        return cli_usage(COMMAND, "--limit", "must be a whole number, 0 … 100000");
-    else if (c == 'f' && !read_place(optarg, &o->sel.from_partition, &o->sel.from_offset))
-        return cli_usage(COMMAND, "--from", "must be PARTITION:OFFSET");
-    o->selects = o->selects || strchr("CSUpo", c);
-    o->limited = o->limited || c == 'l';
-    o->from = o->from || c == 'f';
-    o->json = o->json || c == 'j';
-    o->raw = o->raw || c == 'r';
-    o->yes = o->yes || c == 'y';
-    return c == '?' ? EXIT_USAGE : EXIT_OK;
-}
-
-static int check_verb(struct options *o, int rest) {
-    bool redrives = strcmp(o->verb, "redrive") == 0, lists = strcmp(o->verb, "list") == 0;
-    if (strcmp(o->verb, "show") == 0) {
-        if (rest != 1 || !read_place(o->place, &o->sel.partition, &o->sel.first))
-            return cli_usage(COMMAND, "show", "takes one PARTITION:OFFSET");
-        if (o->selects || o->limited || o->from || o->yes || o->topic || (o->raw && o->json))
-            return cli_usage(COMMAND, "show", "takes either --raw or --json, and no other option");
-        o->sel.last = o->sel.first;
-        return EXIT_OK;
-    }
-    if (!redrives && !lists)
-        return cli_usage(COMMAND, o->verb, "must be list, show or redrive");
-    if (rest)
-        return cli_usage(COMMAND, o->place, "isn't an option");
-    if (o->raw || (lists && (o->yes || o->topic || o->from)))
-        return cli_usage(COMMAND, o->verb,
-                         lists ? "takes no --raw, --yes, --from or --topic" : "takes no --raw");
-    if (o->sel.last != INT64_MAX && o->sel.partition < 0)
-        return cli_usage(COMMAND, "--offset", "needs --partition");
-    return EXIT_OK;
-}
-
-static int read_options(int argc, char **argv, struct options *o, struct times *times) {
-    static const struct option longs[] = {{"config", required_argument, NULL, 'c'},
-                                          {"json", no_argument, NULL, 'j'},
-                                          {"code", required_argument, NULL, 'C'},
-                                          {"since", required_argument, NULL, 'S'},
-                                          {"until", required_argument, NULL, 'U'},
-                                          {"partition", required_argument, NULL, 'p'},
-                                          {"offset", required_argument, NULL, 'o'},
-                                          {"limit", required_argument, NULL, 'l'},
-                                          {"raw", no_argument, NULL, 'r'},
-                                          {"yes", no_argument, NULL, 'y'},
-                                          {"from", required_argument, NULL, 'f'},
-                                          {"topic", required_argument, NULL, 'T'},
-                                          {0}};
-    int c, code = EXIT_OK;
-    while (code == EXIT_OK && (c = cli_option(argc, argv, ":c:", longs)) != -1)
-        code = read_option(o, times, c);
-    if (code != EXIT_OK)
-        return code;
-    if (!o->path)
-        return cli_usage(COMMAND, "-c FILE", "is missing");
-    if (optind == argc)
-        return cli_usage(COMMAND, "list, show or redrive", "is missing");
-    o->verb = argv[optind];
-    o->place = optind + 1 < argc ? argv[optind + 1] : NULL;
-    return check_verb(o, argc - optind - 1);
-}
-
-static int read_times(const struct times *times, struct options *o) {
-    static const char must[] = "must be a time such as 2026-11-30T12:00 or 2026-11-30";
-    if (times->since && !read_time(times->since, &o->sel.since_ms))
-        return cli_usage(COMMAND, "--since", must);
-    if (times->until && !read_time(times->until, &o->sel.until_ms))
-        return cli_usage(COMMAND, "--until", must);
-    return EXIT_OK;
-}
-
-static int run_verb(const struct config *cfg, const struct options *o) {
+static int run_verb(const struct config *cfg, const struct cli_dlt_options *o) {
     struct error err = {0};
     rd_kafka_t *rk = kafka_reader_new(cfg, &err);
     if (!rk)
@@ -664,16 +411,15 @@ static int run_verb(const struct config *cfg, const struct options *o) {
 }
 
 int cli_dlt(int argc, char **argv) {
-    struct options o = {.verb = "", .sel = dlt_selection_all(), .limit = ROWS_SHOWN};
-    struct times times = {0};
-    int code = read_options(argc, argv, &o, &times);
+    struct cli_dlt_options o;
+    int code = cli_dlt_read_options(argc, argv, &o);
     if (code != EXIT_OK)
         return code;
     log_init(2, LOG_ERROR);
     struct config *cfg = cli_config(COMMAND, o.path);
     if (!cfg)
         return EXIT_CONFIG;
-    code = read_times(&times, &o);
+    code = cli_dlt_read_times(&o);
     if (code == EXIT_OK && o.yes)
         log_init(2, LOG_INFO);
     if (code == EXIT_OK)
