@@ -40,6 +40,9 @@ struct dlt_record {
     bool cut;                                    /* only its beginning is there */
 };
 
+/* What its headers and its place say. */
+void dlt_record_read(const rd_kafka_message_t *msg, struct dlt_record *r);
+
 /* Called for each record; takes the message over by setting it to NULL. False with an error ends the reading.
  */
 typedef bool dlt_take_fn(void *ctx, rd_kafka_message_t **msg, const struct dlt_record *r, struct error *err);

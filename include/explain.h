@@ -105,7 +105,7 @@ struct explain_rejection {
     char *topic;          /* owned: x-original-topic */
     bool has_place;       /* the next are known */
     int32_t from_partition;
-    int64_t from_offset, from_ms; /* from_ms -1: none */
+    int64_t from_offset, from_ms; /* from_ms: the original record's time, or this one's; -1: none */
     bool cut;                     /* x-truncated */
     enum explain_match match;
     bool has_figures;

@@ -42,7 +42,7 @@ static int64_t header_number(const rd_kafka_headers_t *h, const char *name) {
     return len && len < 20 && strspn(digits, "0123456789") == len ? strtoll(digits, NULL, 10) : -1;
 }
 
-static void read_record(const rd_kafka_message_t *msg, struct dlt_record *r) {
+void dlt_record_read(const rd_kafka_message_t *msg, struct dlt_record *r) {
     rd_kafka_headers_t *h = NULL;
     rd_kafka_timestamp_type_t type;
     const void *value;
@@ -102,7 +102,7 @@ static bool take_message(struct reading *r, rd_kafka_message_t **msg, bool *move
     }
     if (m->offset >= r->end)
         return true;
-    read_record(m, &record);
+    dlt_record_read(m, &record);
     return !selected(r->sel, &record) || r->take(r->ctx, msg, &record, err);
 }
 

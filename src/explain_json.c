@@ -51,6 +51,9 @@ static json_t *now_json(const struct explanation *x) {
     if (!x->has_month)
         return json_null();
     json_t *o = json_object();
+    char month[8];
+    print_month(month, m->month);
+    json_object_set_new(o, "month", json_string(month));
     json_object_set_new(o, "family", json_integer(m->family));
     json_object_set_new(o, "customer", json_integer(m->only_customer));
     json_object_set_new(o, "familyKnown", json_boolean(m->name != NULL));

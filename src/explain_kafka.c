@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "dlt_reader.h"
 #include "event_fields.h"
 #include "explain.h"
 #include "kafka.h"
@@ -232,42 +233,22 @@ static bool search_near(struct search *s, struct error *err) {
 
 /* ---- the DLT ---- */
 
-static char *header(const rd_kafka_headers_t *headers, const char *name) {
-    const void *value = NULL;
-    size_t len;
-    return headers && rd_kafka_header_get_last(headers, name, &value, &len) == RD_KAFKA_RESP_ERR_NO_ERROR
-               ? text_of(value, len)
-               : NULL;
-}
-
-static bool header_number(const rd_kafka_headers_t *headers, const char *name, int64_t *out) {
-    char *value = header(headers, name);
-    bool ok = value && *value && strlen(value) < 19 && strspn(value, "0123456789") == strlen(value);
-    if (ok)
-        *out = strtoll(value, NULL, 10);
-    free(value);
-    return ok;
-}
-
-static void take_headers(struct explain_rejection *r, const rd_kafka_headers_t *headers) {
-    int64_t partition = 0, truncated;
-    r->code = header(headers, "x-error-code");
-    r->message = header(headers, "x-error-message");
-    r->topic = header(headers, "x-original-topic");
-    r->has_place = header_number(headers, "x-original-partition", &partition) && partition <= INT32_MAX &&
-                   header_number(headers, "x-original-offset", &r->from_offset);
-    r->from_partition = (int32_t)partition;
-    if (!header_number(headers, "x-original-timestamp", &r->from_ms))
-        r->from_ms = -1;
-    r->cut = header_number(headers, "x-truncated", &truncated);
-    r->code = r->code ? r->code : mem_strdup("");
-    r->message = r->message ? r->message : mem_strdup("");
+static void take_headers(struct explain_rejection *r, const rd_kafka_message_t *msg) {
+    struct dlt_record d;
+    dlt_record_read(msg, &d);
+    r->code = mem_strdup(d.code);
+    r->message = mem_strdup(d.message);
+    r->topic = *d.topic ? mem_strdup(d.topic) : NULL;
+    r->has_place = d.original_partition >= 0 && d.original_partition <= INT32_MAX && d.original_offset >= 0;
+    r->from_partition = (int32_t)d.original_partition;
+    r->from_offset = d.original_offset;
+    r->from_ms = d.time_ms;
+    r->cut = d.cut;
 }
 
 static void take_dlt(void *ctx, const rd_kafka_message_t *msg) {
     struct search *s = ctx;
     struct explanation *x = s->x;
-    rd_kafka_headers_t *headers = NULL;
     struct usage_event u;
     struct event_reason why;
     enum explain_match match = explain_match(x->id, msg->payload, msg->len);
@@ -279,12 +260,9 @@ static void take_dlt(void *ctx, const rd_kafka_message_t *msg) {
     struct explain_rejection *r = &x->rejections[x->rejection_count++];
     *r = (struct explain_rejection){
         .partition = msg->partition, .offset = msg->offset, .record_ms = time_of(msg), .match = match};
-    if (rd_kafka_message_headers(msg, &headers) != RD_KAFKA_RESP_ERR_NO_ERROR)
-        headers = NULL;
-    take_headers(r, headers);
+    take_headers(r, msg);
     arena_reset(&s->memory.texts);
-    enum event_kind kind =
-        event_parse(msg->payload, msg->len, r->record_ms, &s->limits, &s->memory, &u, &why);
+    enum event_kind kind = event_parse(msg->payload, msg->len, r->from_ms, &s->limits, &s->memory, &u, &why);
     r->has_figures = has_figures(kind, why.code);
     r->family = u.family_id;
     r->customer = u.customer_id;

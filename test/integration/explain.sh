@@ -122,6 +122,11 @@ says 'Rejected, and in the DLT, as UNKNOWN_FAMILY: '
 assert_eq 'its place' "$(places "$dlt_topic" x1) $(places "$usage_topic" x1)" \
     "$(of '.rejections[] | "\(.partition) \(.offset) \(.originalPartition) \(.originalOffset)"')"
 assert_eq 'its family' '4 false' "$(of '"\(.now.family) \(.now.familyKnown)"')"
+# of a month of its own, which its first record's time says
+echo '1	{"eventId":"old1","eventType":"DATA_USAGE","payload":{"familyId":1,"customerId":11,"bytesUsed":5}}' |
+    kcat -b "$KAFKA_BROKERS" -P -q -t "$dlt_topic" -K '	' -H x-error-code=UNKNOWN_FAMILY -H x-original-timestamp=1737000000000
+explains 0 rejected old1
+assert_eq 'its month' '2025-01 1' "$(of '.now | "\(.month) \(.family)"')"
 explains 0 rejected m1
 says 'as MALFORMED_JSON'
 assert_eq 'what is known by its text' false "$(of '.rejections[].sure')"
