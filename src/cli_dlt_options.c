@@ -86,7 +86,7 @@ static int take_option(struct cli_dlt_options *o, int c) {
 static int check_verb(struct cli_dlt_options *o, int rest) {
     bool redrives = strcmp(o->verb, "redrive") == 0, lists = strcmp(o->verb, "list") == 0;
     if (strcmp(o->verb, "show") == 0) {
-        if (rest != 1 || !read_place(o->place, &o->sel.partition, &o->sel.first))
+        if (rest != 1 || !o->place || !read_place(o->place, &o->sel.partition, &o->sel.first))
             return cli_usage(COMMAND, "show", "takes one PARTITION:OFFSET");
         if (o->selects || o->limited || o->from || o->yes || o->topic || (o->raw && o->json))
             return cli_usage(COMMAND, "show", "takes either --raw or --json, and no other option");
