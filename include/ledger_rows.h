@@ -20,6 +20,11 @@ struct ledger_row {
     int64_t paused_since_ms; /* since 1970; 0: not paused */
 };
 
+/* Pure: where a claim would start a partition (DESIGN §5) whose log begins at `low`: at the lower of what the
+ * group has committed and the ledger's next_offset, each -1 where there is none. Without a row it's the log's
+ * start; but a group that has none at all gets its rows by its first start, at what is committed then. */
+int64_t ledger_start(int64_t low, int64_t committed, int64_t next_offset, bool group_known);
+
 /* The rows of the configured group and topic, by partition: a new array of `*n`, freed by the caller; NULL
  * when there are none. */
 bool ledger_rows_read(struct db *db, const struct config *cfg, struct ledger_row **rows, size_t *n,

@@ -96,9 +96,11 @@ static const struct page pages[] = {
      CONFIG_OPTION JSON_OPTION
      "\n"
      "Two tables by partition. Where it stands: the log's start and end, what the group has\n"
-     "committed, up to where the ledger has settled, the records after that (lag), and whether a\n"
-     "member reads it, it's paused, nobody has it, or log and ledger disagree. And what the ledger\n"
-     "has counted since the first offset. Asks Kafka and MySQL, changes nothing.\n",
+     "committed, up to where the ledger has settled, what is left from the lower of the two on (lag),\n"
+     "how much of that was settled before and is run again (again: a replay, or what a member hasn't\n"
+     "committed yet), and whether a member reads it, it's paused, nobody has it, or log and ledger\n"
+     "disagree. And what the ledger has counted since the first offset. Asks Kafka and MySQL, changes\n"
+     "nothing.\n",
      CODES_ALWAYS CODE_CONFIG CODE_KAFKA CODE_MYSQL CODE_SCHEMA, "tallyd lag -c tallyd.yaml"},
     {"rewind", "rewind -c FILE --to WHERE [--dry-run]", "move the group back, to replay, or ahead, to skip",
      CONFIG_OPTION

@@ -8,6 +8,15 @@
 #include "draw.h"
 #include "ledger.h"
 
+int64_t ledger_start(int64_t low, int64_t committed, int64_t next_offset, bool group_known) {
+    int64_t at = next_offset;
+    if (next_offset < 0)
+        at = group_known ? low : committed;
+    else if (committed >= 0 && committed < next_offset)
+        at = committed;
+    return at > low ? at : low;
+}
+
 static void take_row(const struct db_rows *rows, struct ledger_row *r) {
     *r = (struct ledger_row){.partition = (int32_t)db_i64(rows, 0, -1),
                              .owner = db_i64(rows, 1, 0),
