@@ -37,6 +37,18 @@ bool ledger_rows_paused(struct db *db, const struct config *cfg, struct ledger_r
 bool ledger_rows_pause(struct db *db, const struct config *cfg, const int32_t *partitions, size_t n,
                        bool paused, struct error *err) __attribute__((warn_unused_result));
 
+/* A partition that has no row yet, and where its row is to begin. */
+struct ledger_begin {
+    int32_t partition;
+    int64_t offset;
+};
+
+/* Makes rows as a first claim would, owned by nobody, and pauses these partitions, all or nothing: whoever
+ * claims a row finds it paused. A row that somebody has made meanwhile stays as it is, but for that. */
+bool ledger_rows_begin_paused(struct db *db, const struct config *cfg, const struct ledger_begin *begins,
+                              size_t n, const int32_t *paused, size_t paused_count, struct error *err)
+    __attribute__((warn_unused_result));
+
 /* A partition whose unsettled offsets below `to` are to count as gap. */
 struct ledger_skip {
     int32_t partition;
