@@ -20,6 +20,11 @@ struct ledger_row {
     int64_t paused_since_ms; /* since 1970; 0: not paused */
 };
 
+/* Pure: where a claim would start a partition (DESIGN §5) whose log begins at `low`: at the lower of what the
+ * group has committed and the ledger's next_offset, each -1 where there is none. Without a row it's the log's
+ * start; but a group that has none at all gets its rows by its first start, at what is committed then. */
+int64_t ledger_start(int64_t low, int64_t committed, int64_t next_offset, bool group_known);
+
 /* The rows of the configured group and topic, by partition: a new array of `*n`, freed by the caller; NULL
  * when there are none. */
 bool ledger_rows_read(struct db *db, const struct config *cfg, struct ledger_row **rows, size_t *n,
@@ -31,6 +36,18 @@ bool ledger_rows_paused(struct db *db, const struct config *cfg, struct ledger_r
 /* Pauses these partitions, which have rows, or ends that. What is as wanted keeps its time. */
 bool ledger_rows_pause(struct db *db, const struct config *cfg, const int32_t *partitions, size_t n,
                        bool paused, struct error *err) __attribute__((warn_unused_result));
+
+/* A partition that has no row yet, and where its row is to begin. */
+struct ledger_begin {
+    int32_t partition;
+    int64_t offset;
+};
+
+/* Makes rows as a first claim would, owned by nobody, and pauses these partitions, all or nothing: whoever
+ * claims a row finds it paused. A row that somebody has made meanwhile stays as it is, but for that. */
+bool ledger_rows_begin_paused(struct db *db, const struct config *cfg, const struct ledger_begin *begins,
+                              size_t n, const int32_t *paused, size_t paused_count, struct error *err)
+    __attribute__((warn_unused_result));
 
 /* A partition whose unsettled offsets below `to` are to count as gap. */
 struct ledger_skip {

@@ -25,10 +25,6 @@ struct page {
     "                     these partitions; without it all of them\n"
 #define JSON_OPTION "  --json             one JSON document instead of a table\n"
 #define PAUSE_OPTIONS CONFIG_OPTION PARTITION_OPTION JSON_OPTION "\n"
-#define PAUSE_CODES                                                                                          \
-    "  0  done\n  1  something unforeseen\n"                                                                 \
-    "  2  wrong usage, or the ledger has no such partition; nothing is changed\n" CODE_CONFIG CODE_MYSQL     \
-        CODE_SCHEMA
 
 static const struct page pages[] = {
     {"run", "run -c FILE [--until-drained]",
@@ -96,9 +92,11 @@ static const struct page pages[] = {
      CONFIG_OPTION JSON_OPTION
      "\n"
      "Two tables by partition. Where it stands: the log's start and end, what the group has\n"
-     "committed, up to where the ledger has settled, the records after that (lag), and whether a\n"
-     "member reads it, it's paused, nobody has it, or log and ledger disagree. And what the ledger\n"
-     "has counted since the first offset. Asks Kafka and MySQL, changes nothing.\n",
+     "committed, up to where the ledger has settled, what is left from the lower of the two on (lag),\n"
+     "how much of that was settled before and is run again (again: a replay, or what a member hasn't\n"
+     "committed yet), and whether a member reads it, it's paused, nobody has it, or log and ledger\n"
+     "disagree. And what the ledger has counted since the first offset. Asks Kafka and MySQL, changes\n"
+     "nothing.\n",
      CODES_ALWAYS CODE_CONFIG CODE_KAFKA CODE_MYSQL CODE_SCHEMA, "tallyd lag -c tallyd.yaml"},
     {"rewind", "rewind -c FILE --to WHERE [--dry-run]", "move the group back, to replay, or ahead, to skip",
      CONFIG_OPTION
@@ -120,11 +118,23 @@ static const struct page pages[] = {
      PAUSE_OPTIONS
      "A running tallyd sees it within a second or two; what it had read by then is settled. The\n"
      "partition keeps its member, its committed offset and its place in the ledger, also through a\n"
-     "restart or when another member takes over, until `tallyd resume`. Needs MySQL only.\n",
-     PAUSE_CODES, "tallyd pause -c tallyd.yaml --partition 3"},
+     "restart or when another member takes over, until `tallyd resume`. A partition that nobody has\n"
+     "begun yet, or a group that was never started, begins paused, where it would have begun; which\n"
+     "those are Kafka is asked. Without Kafka all that the ledger knows is paused, and the exit code\n"
+     "is 11; for partitions that are named and begun it isn't asked.\n",
+     "  0  done\n  1  something unforeseen\n"
+     "  2  wrong usage, or the topic has no such partition; nothing is changed\n" CODE_CONFIG
+     "  4  Kafka; nothing is changed\n" CODE_MYSQL CODE_SCHEMA
+     "  11 all that the ledger knows is paused; whether the topic has more couldn't be seen\n",
+     "tallyd pause -c tallyd.yaml --partition 3"},
     {"resume", "resume -c FILE [--partition N,...] [--json]", "have paused partitions be read again",
-     PAUSE_OPTIONS "A running tallyd sees it within a second or two, and goes on where it left off.\n",
-     PAUSE_CODES, "tallyd resume -c tallyd.yaml"},
+     PAUSE_OPTIONS
+     "A running tallyd sees it within a second or two, and goes on where it left off. Needs MySQL\n"
+     "only.\n",
+     "  0  done\n  1  something unforeseen\n"
+     "  2  wrong usage, or the ledger has no such partition; nothing is changed\n" CODE_CONFIG CODE_MYSQL
+         CODE_SCHEMA,
+     "tallyd resume -c tallyd.yaml"},
     {"explain", "explain -c FILE [--scan N | --since TIME] [--json] EVENT_ID",
      "say all that is known of one event",
      CONFIG_OPTION

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* `tallyd lag`: where each partition stands, in Kafka and in the ledger, and who reads it. */
+/* `tallyd lag`: where each partition stands, in Kafka and in the ledger, what is left, and who reads it. */
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -59,22 +59,31 @@ static void join(struct view *v) {
         qsort(v->lines, v->count, sizeof *v->lines, by_id);
 }
 
-/* Where reading stands or would start: without a row of its own at the log's beginning, or, in a group that
- * has none at all, where Kafka says. */
-static int64_t position(const struct view *v, const struct line *l) {
-    if (l->row)
-        return l->row->next_offset;
-    return v->row_count == 0 && l->log->committed > l->log->low ? l->log->committed : l->log->low;
+/* Offsets that are left to read, and how many of them are below what the ledger has counted. */
+struct left {
+    int64_t all, again;
+};
+
+/* By where a claim would start: what the log has lost before its start isn't left, and what is run again is.
+ * A member that reads is ahead of what it has committed, by what it has settled since its last commit. */
+static struct left left_of(const struct view *v, const struct line *l) {
+    if (!l->log)
+        return (struct left){0};
+    int64_t next = l->row ? l->row->next_offset : -1, high = l->log->high;
+    int64_t from = ledger_start(l->log->low, l->log->committed, next, v->row_count > 0);
+    int64_t settled_to = next < high ? next : high;
+    return (struct left){.all = high > from ? high - from : 0,
+                         .again = settled_to > from ? settled_to - from : 0};
 }
 
-/* Records that aren't settled: the offsets lost before the log's start are none. */
-static int64_t lag(const struct view *v, const struct line *l) {
-    if (!l->log)
-        return 0;
-    int64_t from = position(v, l);
-    if (from < l->log->low)
-        from = l->log->low;
-    return l->log->high > from ? l->log->high - from : 0;
+static struct left left_in_all(const struct view *v) {
+    struct left sum = {0};
+    for (size_t i = 0; i < v->count; i++) {
+        struct left left = left_of(v, &v->lines[i]);
+        sum.all += left.all;
+        sum.again += left.again;
+    }
+    return sum;
 }
 
 static const char *state(const struct line *l) {
@@ -97,21 +106,22 @@ static const struct group_member *member(const struct view *v, const struct line
 
 static void print_positions(const struct view *v) {
     struct table *t = table_new("partition>", "log start>", "log end>", "committed>", "settled to>", "lag>",
-                                "state", "paused since", "member", NULL);
-    int64_t total = 0;
+                                "again>", "state", "paused since", "member", NULL);
+    struct left total = left_in_all(v);
     for (size_t i = 0; i < v->count; i++) {
         const struct line *l = &v->lines[i];
         const struct group_member *m = member(v, l);
+        struct left left = left_of(v, l);
         char since[PERIOD_LOCAL_SIZE] = "";
         if (l->row && l->row->paused_since_ms)
             period_format_local(l->row->paused_since_ms, since);
-        total += lag(v, l);
         table_i64(t, l->id);
         table_i64_if(t, l->log, l->log ? l->log->low : 0);
         table_i64_if(t, l->log, l->log ? l->log->high : 0);
         table_i64_if(t, l->log && l->log->committed >= 0, l->log ? l->log->committed : 0);
         table_i64_if(t, l->row, l->row ? l->row->next_offset : 0);
-        table_i64_if(t, l->log, lag(v, l));
+        table_i64_if(t, l->log, left.all);
+        table_i64_if(t, l->log, left.again);
         table_text(t, state(l));
         table_text(t, *since ? since : NULL);
         if (m)
@@ -122,7 +132,8 @@ static void print_positions(const struct view *v) {
     table_text(t, "total");
     for (int i = 0; i < 4; i++)
         table_text(t, "");
-    table_i64(t, total);
+    table_i64(t, total.all);
+    table_i64(t, total.again);
     table_text(t, "");
     table_text(t, "");
     table_format(t, "%zu, group %s", v->group.member_count, v->group.state);
@@ -156,8 +167,24 @@ static void print_counts(const struct view *v) {
     table_free(t);
 }
 
-static void print_tables(const struct view *v) {
+/* What the figures can't tell apart from outside is said. */
+static void print_again(const struct view *v, const struct config *cfg) {
+    struct left left = left_in_all(v);
+    bool may_commit = false;
+    for (size_t i = 0; i < v->count; i++)
+        may_commit = may_commit || (left_of(v, &v->lines[i]).again && member(v, &v->lines[i]));
+    if (left.again == 0)
+        return;
+    printf("\n%lld of these %lld were settled before: a replay runs them again first; %lld are new\n",
+           (long long)left.again, (long long)left.all, (long long)(left.all - left.again));
+    if (may_commit)
+        printf("what a member has settled and not committed yet is among them; it commits every %lld ms\n",
+               (long long)cfg->kafka.auto_commit_interval_ms);
+}
+
+static void print_tables(const struct view *v, const struct config *cfg) {
     print_positions(v);
+    print_again(v, cfg);
     if (v->row_count == 0) {
         printf("\nthe ledger has no partition of this topic and group yet\n");
         return;
@@ -197,6 +224,7 @@ static json_t *counts_json(const struct ledger_row *r) {
 
 static json_t *line_json(const struct view *v, const struct line *l) {
     const struct group_member *m = member(v, l);
+    struct left left = left_of(v, l);
     json_t *o = json_object();
     char since[PERIOD_LOCAL_SIZE] = "";
     if (l->row && l->row->paused_since_ms)
@@ -206,7 +234,9 @@ static json_t *line_json(const struct view *v, const struct line *l) {
     json_object_set_new(o, "logEnd", number(l->log, l->log ? l->log->high : 0));
     json_object_set_new(o, "committed",
                         number(l->log && l->log->committed >= 0, l->log ? l->log->committed : 0));
-    json_object_set_new(o, "lag", number(l->log, lag(v, l)));
+    json_object_set_new(o, "lag", number(l->log, left.all));
+    json_object_set_new(o, "again", number(l->log, left.again));
+    json_object_set_new(o, "new", number(l->log, left.all - left.again));
     json_object_set_new(o, "state", json_string(state(l)));
     json_object_set_new(o, "pausedSince", *since ? json_string(since) : json_null());
     json_object_set_new(o, "clientId", m ? text(m->client_id) : json_null());
@@ -217,11 +247,9 @@ static json_t *line_json(const struct view *v, const struct line *l) {
 
 static void print_json(const struct view *v, const struct config *cfg) {
     json_t *whole = json_object(), *list = json_array(), *members = json_array();
-    int64_t total = 0;
-    for (size_t i = 0; i < v->count; i++) {
+    struct left total = left_in_all(v);
+    for (size_t i = 0; i < v->count; i++)
         json_array_append_new(list, line_json(v, &v->lines[i]));
-        total += lag(v, &v->lines[i]);
-    }
     for (size_t i = 0; i < v->group.member_count; i++) {
         const struct group_member *m = &v->group.members[i];
         json_t *o = json_object();
@@ -233,7 +261,9 @@ static void print_json(const struct view *v, const struct config *cfg) {
     json_object_set_new(whole, "group", json_string(cfg->kafka.group_id));
     json_object_set_new(whole, "topic", json_string(cfg->kafka.usage_topic));
     json_object_set_new(whole, "groupState", json_string(v->group.state));
-    json_object_set_new(whole, "lag", json_integer(total));
+    json_object_set_new(whole, "lag", json_integer(total.all));
+    json_object_set_new(whole, "again", json_integer(total.again));
+    json_object_set_new(whole, "new", json_integer(total.all - total.again));
     json_object_set_new(whole, "members", members);
     json_object_set_new(whole, "partitions", list);
     table_print_json(whole, stdout);
@@ -273,7 +303,7 @@ static int show(const struct config *cfg, struct db *db, void *options) {
         if (o->json)
             print_json(&v, cfg);
         else
-            print_tables(&v);
+            print_tables(&v, cfg);
     }
     group_free(&v.group);
     free(v.rows);

@@ -6,12 +6,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "buf.h"
 #include "cli.h"
+#include "group.h"
+#include "kafka.h"
 #include "ledger_rows.h"
 #include "log.h"
 #include "mysql_db.h"
 #include "period.h"
 #include "table.h"
+
+#define ANSWER_MS 5000
+#define DESTROY_MS 2000
 
 struct options {
     const char *command; /* "pause" or "resume" */
@@ -20,109 +26,248 @@ struct options {
     struct cli_partitions partitions;
 };
 
+/* The rows as they were and as they are now: rows come with partitions, and stay. */
+struct change {
+    const struct options *o;
+    const struct config *cfg;
+    struct db *db;
+    struct ledger_row *before, *after; /* owned */
+    size_t before_count, after_count;
+    struct error away; /* why the topic couldn't be looked at for more partitions */
+};
+
+static const struct ledger_row *row_of(const struct ledger_row *rows, size_t n, int32_t id) {
+    for (size_t i = 0; i < n; i++) {
+        if (rows[i].partition == id)
+            return &rows[i];
+    }
+    return NULL;
+}
+
+/* ---- what it says ---- */
+
 static void since_text(int64_t since_ms, char out[PERIOD_LOCAL_SIZE]) {
     out[0] = '\0';
     if (since_ms)
         period_format_local(since_ms, out);
 }
 
-/* Both lists have the same rows: rows come with partitions, and stay. */
-static void print_table(const struct options *o, const struct ledger_row *before,
-                        const struct ledger_row *after, size_t n) {
+static const char *state(const struct ledger_row *row) {
+    return !row ? "not begun" : row->paused_since_ms ? "paused" : "read";
+}
+
+static void print_table(const struct change *c) {
     struct table *t = table_new("partition>", "was", "is", "since", "settled to>", NULL);
     char since[PERIOD_LOCAL_SIZE];
-    for (size_t i = 0; i < n; i++) {
-        if (!cli_partitions_has(&o->partitions, after[i].partition))
+    for (size_t i = 0; i < c->after_count; i++) {
+        const struct ledger_row *row = &c->after[i];
+        if (!cli_partitions_has(&c->o->partitions, row->partition))
             continue;
-        since_text(after[i].paused_since_ms, since);
-        table_i64(t, after[i].partition);
-        table_text(t, before[i].paused_since_ms ? "paused" : "read");
-        table_text(t, after[i].paused_since_ms ? "paused" : "read");
+        since_text(row->paused_since_ms, since);
+        table_i64(t, row->partition);
+        table_text(t, state(row_of(c->before, c->before_count, row->partition)));
+        table_text(t, state(row));
         table_text(t, *since ? since : NULL);
-        table_i64(t, after[i].next_offset);
+        table_i64(t, row->next_offset);
     }
     table_print(t, stdout);
     table_free(t);
+    if (c->before_count == 0)
+        printf("\nthe group was never here: it begins paused, where its first start would have begun\n");
 }
 
-static void print_json(const struct options *o, const struct config *cfg, const struct ledger_row *before,
-                       const struct ledger_row *after, size_t n) {
-    json_t *whole = json_object(), *list = json_array();
+static json_t *row_json(const struct change *c, const struct ledger_row *row) {
+    const struct ledger_row *before = row_of(c->before, c->before_count, row->partition);
+    json_t *p = json_object();
     char since[PERIOD_LOCAL_SIZE];
-    json_object_set_new(whole, "group", json_string(cfg->kafka.group_id));
-    json_object_set_new(whole, "topic", json_string(cfg->kafka.usage_topic));
-    for (size_t i = 0; i < n; i++) {
-        if (!cli_partitions_has(&o->partitions, after[i].partition))
-            continue;
-        json_t *p = json_object();
-        since_text(after[i].paused_since_ms, since);
-        json_object_set_new(p, "partition", json_integer(after[i].partition));
-        json_object_set_new(p, "wasPaused", json_boolean(before[i].paused_since_ms != 0));
-        json_object_set_new(p, "paused", json_boolean(after[i].paused_since_ms != 0));
-        json_object_set_new(p, "pausedSince", *since ? json_string(since) : json_null());
-        json_object_set_new(p, "settledTo", json_integer(after[i].next_offset));
-        json_array_append_new(list, p);
+    since_text(row->paused_since_ms, since);
+    json_object_set_new(p, "partition", json_integer(row->partition));
+    json_object_set_new(p, "begun", json_boolean(before != NULL));
+    json_object_set_new(p, "wasPaused", json_boolean(before && before->paused_since_ms != 0));
+    json_object_set_new(p, "paused", json_boolean(row->paused_since_ms != 0));
+    json_object_set_new(p, "pausedSince", *since ? json_string(since) : json_null());
+    json_object_set_new(p, "settledTo", json_integer(row->next_offset));
+    return p;
+}
+
+static void print_json(const struct change *c) {
+    json_t *whole = json_object(), *list = json_array();
+    for (size_t i = 0; i < c->after_count; i++) {
+        if (cli_partitions_has(&c->o->partitions, c->after[i].partition))
+            json_array_append_new(list, row_json(c, &c->after[i]));
     }
+    json_object_set_new(whole, "group", json_string(c->cfg->kafka.group_id));
+    json_object_set_new(whole, "topic", json_string(c->cfg->kafka.usage_topic));
+    json_object_set_new(whole, "complete", json_boolean(c->away.area == ERROR_NONE));
     json_object_set_new(whole, "partitions", list);
     table_print_json(whole, stdout);
 }
 
-static bool has_row(const struct ledger_row *rows, size_t n, int32_t id) {
-    for (size_t i = 0; i < n; i++) {
-        if (rows[i].partition == id)
-            return true;
-    }
-    return false;
+/* ---- partitions without a row ---- */
+
+static bool is_meant(const struct change *c, int32_t id) {
+    return cli_partitions_has(&c->o->partitions, id) && !row_of(c->before, c->before_count, id);
 }
 
-/* The partitions meant have rows, or a message says which hasn't. The ids meant go to `ids`. */
-static int choose(const struct options *o, const struct config *cfg, const struct ledger_row *rows, size_t n,
-                  int32_t *ids, size_t *count) {
+/* Makes the rows that those meant lack. A group that has none at all gets them all, or the others would begin
+ * as if the topic had grown. */
+static bool begin_paused(struct change *c, const struct group *g, struct error *err) {
+    struct ledger_begin *begins = mem_zero(g->partition_count, sizeof *begins);
+    int32_t *paused = mem_zero(g->partition_count, sizeof *paused);
+    size_t n = 0, paused_count = 0;
+    bool known = c->before_count > 0;
+    for (size_t i = 0; i < g->partition_count; i++) {
+        const struct group_partition *p = &g->partitions[i];
+        bool meant = is_meant(c, p->id);
+        if (meant || !known)
+            begins[n++] = (struct ledger_begin){p->id, ledger_start(p->low, p->committed, -1, known)};
+        if (meant)
+            paused[paused_count++] = p->id;
+    }
+    bool ok = ledger_rows_begin_paused(c->db, c->cfg, begins, n, paused, paused_count, err);
+    free(begins);
+    free(paused);
+    return ok;
+}
+
+/* EXIT_USAGE after a message when one that was named isn't on the topic. */
+static int all_there(const struct change *c, const int32_t *ids, size_t n) {
     char why[512];
-    if (n == 0) {
-        snprintf(why, sizeof why, "the ledger has no partition of %s in group %s yet", cfg->kafka.usage_topic,
-                 cfg->kafka.group_id);
-        cli_error(o->command, "group", why,
-                  "the first `tallyd run` makes them; is it the right configuration?");
-        return EXIT_USAGE;
-    }
-    for (size_t i = 0; i < o->partitions.count; i++) {
-        if (has_row(rows, n, o->partitions.ids[i]))
+    for (size_t i = 0; i < c->o->partitions.count; i++) {
+        int32_t id = c->o->partitions.ids[i];
+        bool there = row_of(c->before, c->before_count, id) != NULL;
+        for (size_t k = 0; k < n; k++)
+            there = there || ids[k] == id;
+        if (there)
             continue;
-        snprintf(why, sizeof why, "the ledger has no partition %d of %s", o->partitions.ids[i],
-                 cfg->kafka.usage_topic);
-        cli_error(o->command, "--partition", why, "nothing is changed; `tallyd lag` lists them");
+        snprintf(why, sizeof why, "%s has no partition %d", c->cfg->kafka.usage_topic, id);
+        cli_error(c->o->command, "--partition", why, "nothing is changed; `tallyd lag` lists them");
         return EXIT_USAGE;
-    }
-    *count = 0;
-    for (size_t i = 0; i < n; i++) {
-        if (cli_partitions_has(&o->partitions, rows[i].partition))
-            ids[(*count)++] = rows[i].partition;
     }
     return EXIT_OK;
 }
 
-static int change(const struct config *cfg, struct db *db, void *options) {
-    const struct options *o = options;
-    struct error err = {0};
-    struct ledger_row *before = NULL, *after = NULL;
-    size_t n = 0, then = 0, count = 0;
-    int code;
-    if (!ledger_rows_read(db, cfg, &before, &n, &err))
-        return cli_failed(o->command, &err);
-    int32_t *ids = mem_alloc(n * sizeof *ids);
-    code = choose(o, cfg, before, n, ids, &count);
-    if (code == EXIT_OK && (!ledger_rows_pause(db, cfg, ids, count, o->pause, &err) ||
-                            !ledger_rows_read(db, cfg, &after, &then, &err)))
-        code = cli_failed(o->command, &err);
-    n = then < n ? then : n;
-    if (code == EXIT_OK && o->json)
-        print_json(o, cfg, before, after, n);
-    else if (code == EXIT_OK)
-        print_table(o, before, after, n);
+/* Asks the topic which partitions it has, and pauses those meant that have no row. EXIT_OK, EXIT_USAGE after
+ * a message, or another one with an error. */
+static int add_rows_by(rd_kafka_t *rk, struct change *c, struct error *err) {
+    size_t n = 0;
+    int32_t *ids = kafka_topic_partitions(rk, c->cfg->kafka.usage_topic, ANSWER_MS, &n, err);
+    if (!ids) {
+        group_name_right(c->cfg, "DESCRIBE", err);
+        return cli_exit_code(err);
+    }
+    int code = all_there(c, ids, n);
+    bool some = false;
+    for (size_t i = 0; i < n; i++)
+        some = some || is_meant(c, ids[i]);
     free(ids);
-    free(before);
-    free(after);
+    if (code != EXIT_OK || !some)
+        return code;
+    struct group g;
+    if (!group_read(rk, c->cfg, &g, err))
+        return cli_exit_code(err);
+    bool ok = begin_paused(c, &g, err);
+    group_free(&g);
+    return ok ? EXIT_OK : cli_exit_code(err);
+}
+
+static int add_rows(struct change *c, struct error *err) {
+    rd_kafka_t *rk = kafka_observer_new(c->cfg, err);
+    int code = rk ? add_rows_by(rk, c, err) : cli_exit_code(err);
+    if (rk)
+        kafka_destroy(rk, DESTROY_MS);
+    return code;
+}
+
+/* ---- partitions with one ---- */
+
+static bool set_rows(struct change *c, struct error *err) {
+    int32_t *ids = mem_alloc(c->before_count * sizeof *ids);
+    size_t n = 0;
+    for (size_t i = 0; i < c->before_count; i++) {
+        if (cli_partitions_has(&c->o->partitions, c->before[i].partition))
+            ids[n++] = c->before[i].partition;
+    }
+    bool ok = ledger_rows_pause(c->db, c->cfg, ids, n, c->o->pause, err);
+    free(ids);
+    return ok;
+}
+
+/* Whether all that were named have rows. */
+static bool all_begun(const struct change *c) {
+    bool all = true;
+    for (size_t i = 0; i < c->o->partitions.count; i++)
+        all = all && row_of(c->before, c->before_count, c->o->partitions.ids[i]);
+    return all;
+}
+
+/* What is named is paused whole or not at all. Where all is meant nothing waits for Kafka but what only Kafka
+ * knows of: it may be why somebody pauses. */
+static int pause_them(struct change *c) {
+    struct error err = {0};
+    bool all = c->o->partitions.count == 0;
+    if (all && !set_rows(c, &err))
+        return cli_failed(c->o->command, &err);
+    int code = all || !all_begun(c) ? add_rows(c, &err) : EXIT_OK;
+    if (err.area == ERROR_KAFKA && all && c->before_count) {
+        c->away = err;
+        return EXIT_NOT_DONE;
+    }
+    if (err.area != ERROR_NONE)
+        return cli_failed(c->o->command, &err);
+    if (code == EXIT_OK && !all && !set_rows(c, &err))
+        return cli_failed(c->o->command, &err);
+    return code;
+}
+
+/* What has no row isn't paused either. */
+static int resume_them(struct change *c) {
+    struct error err = {0};
+    char why[512];
+    for (size_t i = 0; i < c->o->partitions.count || (i == 0 && c->before_count == 0); i++) {
+        if (c->before_count && row_of(c->before, c->before_count, c->o->partitions.ids[i]))
+            continue;
+        if (c->before_count)
+            snprintf(why, sizeof why, "the ledger has no partition %d of %s", c->o->partitions.ids[i],
+                     c->cfg->kafka.usage_topic);
+        else
+            snprintf(why, sizeof why, "the ledger has no partition of %s in group %s yet",
+                     c->cfg->kafka.usage_topic, c->cfg->kafka.group_id);
+        cli_error(c->o->command, c->before_count ? "--partition" : "group", why,
+                  c->before_count ? "nothing is changed; `tallyd lag` lists them"
+                                  : "nothing is paused; is it the right configuration?");
+        return EXIT_USAGE;
+    }
+    return set_rows(c, &err) ? EXIT_OK : cli_failed(c->o->command, &err);
+}
+
+/* ---- the command ---- */
+
+static int change_and_say(struct change *c) {
+    struct error err = {0};
+    if (!ledger_rows_read(c->db, c->cfg, &c->before, &c->before_count, &err))
+        return cli_failed(c->o->command, &err);
+    int code = c->o->pause ? pause_them(c) : resume_them(c);
+    if (code != EXIT_OK && c->away.area == ERROR_NONE)
+        return code;
+    if (!ledger_rows_read(c->db, c->cfg, &c->after, &c->after_count, &err))
+        return cli_failed(c->o->command, &err);
+    if (c->o->json)
+        print_json(c);
+    else
+        print_table(c);
+    fflush(stdout);
+    if (c->away.area != ERROR_NONE)
+        cli_error(c->o->command, error_area_name(c->away.area), c->away.text,
+                  "the partitions that the ledger knows are paused; the topic may have more: run it again");
+    return code;
+}
+
+static int change(const struct config *cfg, struct db *db, void *options) {
+    struct change c = {.o = options, .cfg = cfg, .db = db};
+    int code = change_and_say(&c);
+    free(c.before);
+    free(c.after);
     return code;
 }
 

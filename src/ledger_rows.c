@@ -8,6 +8,15 @@
 #include "draw.h"
 #include "ledger.h"
 
+int64_t ledger_start(int64_t low, int64_t committed, int64_t next_offset, bool group_known) {
+    int64_t at = next_offset;
+    if (next_offset < 0)
+        at = group_known ? low : committed;
+    else if (committed >= 0 && committed < next_offset)
+        at = committed;
+    return at > low ? at : low;
+}
+
 static void take_row(const struct db_rows *rows, struct ledger_row *r) {
     *r = (struct ledger_row){.partition = (int32_t)db_i64(rows, 0, -1),
                              .owner = db_i64(rows, 1, 0),
@@ -62,13 +71,11 @@ bool ledger_rows_paused(struct db *db, const struct config *cfg, struct ledger_r
     return read_rows(db, cfg, " AND paused <> 0", rows, n, err);
 }
 
-bool ledger_rows_pause(struct db *db, const struct config *cfg, const int32_t *partitions, size_t n,
+static bool set_paused(struct db *db, const struct config *cfg, const int32_t *partitions, size_t n,
                        bool paused, struct error *err) {
     struct buf sql = {0};
     if (n == 0)
         return true;
-    if (!db_ensure(db, err))
-        return false;
     /* an UPDATE assigns from left to right: the time goes by what the row was */
     buf_str(&sql, paused ? "UPDATE consumer_ledger SET paused_since = IF(paused = 0 OR paused_since IS NULL, "
                            "UTC_TIMESTAMP(3), paused_since), paused = 1"
@@ -83,17 +90,58 @@ bool ledger_rows_pause(struct db *db, const struct config *cfg, const int32_t *p
     return ok;
 }
 
+bool ledger_rows_pause(struct db *db, const struct config *cfg, const int32_t *partitions, size_t n,
+                       bool paused, struct error *err) {
+    return db_ensure(db, err) && set_paused(db, cfg, partitions, n, paused, err);
+}
+
+/* ---- new rows ---- */
+
+static void append_key(struct db *db, const struct config *cfg, int32_t partition, struct buf *sql) {
+    db_quote(db, sql, cfg->kafka.group_id, strlen(cfg->kafka.group_id));
+    buf_char(sql, ',');
+    db_quote(db, sql, cfg->kafka.usage_topic, strlen(cfg->kafka.usage_topic));
+    buf_printf(sql, ",%d", partition);
+}
+
+static bool insert_begins(struct db *db, const struct config *cfg, const struct ledger_begin *begins,
+                          size_t n, struct error *err) {
+    struct buf sql = {0};
+    if (n == 0)
+        return true;
+    buf_str(&sql, "INSERT INTO consumer_ledger (group_id, topic, partition_id, first_offset, next_offset, "
+                  "updated_at) VALUES ");
+    for (size_t i = 0; i < n; i++) {
+        buf_str(&sql, i ? ",(" : "(");
+        append_key(db, cfg, begins[i].partition, &sql);
+        buf_printf(&sql, ",%lld,%lld,UTC_TIMESTAMP(3))", (long long)begins[i].offset,
+                   (long long)begins[i].offset);
+    }
+    buf_str(&sql, " ON DUPLICATE KEY UPDATE group_id = VALUES(group_id)");
+    bool ok = db_exec(db, &sql, NULL, err);
+    buf_free(&sql);
+    return ok;
+}
+
+bool ledger_rows_begin_paused(struct db *db, const struct config *cfg, const struct ledger_begin *begins,
+                              size_t n, const int32_t *paused, size_t paused_count, struct error *err) {
+    if (db_ensure(db, err) && db_exec_text(db, "START TRANSACTION", NULL, err) &&
+        insert_begins(db, cfg, begins, n, err) && set_paused(db, cfg, paused, paused_count, true, err) &&
+        db_exec_text(db, "COMMIT", NULL, err))
+        return true;
+    db_rollback(db);
+    return false;
+}
+
 /* ---- skipping ---- */
 
 static void insert_skip(struct db *db, const struct config *cfg, const struct ledger_skip *s, int64_t owner,
                         struct buf *sql) {
     buf_str(sql, "INSERT INTO consumer_ledger (group_id, topic, partition_id, owner, first_offset, "
                  "next_offset, gap, updated_at) VALUES (");
-    db_quote(db, sql, cfg->kafka.group_id, strlen(cfg->kafka.group_id));
-    buf_char(sql, ',');
-    db_quote(db, sql, cfg->kafka.usage_topic, strlen(cfg->kafka.usage_topic));
-    buf_printf(sql, ",%d,%lld,%lld,%lld,%lld,UTC_TIMESTAMP(3))", s->partition, (long long)owner,
-               (long long)s->from, (long long)s->to, (long long)(s->to - s->from));
+    append_key(db, cfg, s->partition, sql);
+    buf_printf(sql, ",%lld,%lld,%lld,%lld,UTC_TIMESTAMP(3))", (long long)owner, (long long)s->from,
+               (long long)s->to, (long long)(s->to - s->from));
 }
 
 /* The last record accounted for stays the one it was: by it the log is known again. */

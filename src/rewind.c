@@ -61,18 +61,9 @@ static int64_t highest(int64_t a, int64_t b) {
     return a > b ? a : b;
 }
 
-/* Where a claim would start the partition (ledger.h). A group without any row gets its rows by its first
- * start, at what Kafka says then; a partition that came later begins at the log's start. */
-static int64_t start_now(const struct rewind_part *p, bool group_known) {
-    if (p->settled_to < 0)
-        return !group_known && p->committed > p->low ? p->committed : p->low;
-    int64_t lower = p->committed >= 0 && p->committed < p->settled_to ? p->committed : p->settled_to;
-    return highest(lower, p->low);
-}
-
 static void plan_part(struct rewind_part *p, const struct ledger_row *row, bool group_known) {
     p->settled_to = row ? row->next_offset : -1;
-    p->from = start_now(p, group_known);
+    p->from = ledger_start(p->low, p->committed, p->settled_to, group_known);
     p->again = p->to < p->from ? p->from - p->to : 0;
     int64_t unsettled = row ? row->next_offset : p->from;
     /* what the log has lost is skipped by whoever goes beyond it, and not by going back to where it begins */

@@ -49,16 +49,65 @@ said() {
     [ "$(jq -r "select(.event == \"$2\" and .partition == $3) | .worker" "$work/$1.log" | wc -l)" = "$4" ]
 }
 
-simulate seeding --seed-db --families 200
-fails 2 'has no partition of' pause -c "$work/config.yaml"
-fails 2 'has no partition of' resume -c "$work/config.yaml" --partition 1
+# rows: partition:next_offset of each row, with a star where it's paused.
+rows() {
+    sql "SELECT GROUP_CONCAT(partition_id, ':', next_offset, IF(paused, '*', '') ORDER BY partition_id SEPARATOR ' ')
+         FROM consumer_ledger WHERE group_id = '$group' AND topic = '$usage_topic' AND owner = 0"
+}
 
-# A group's first start makes the rows; nothing is there to be read.
+# answer: each partition of a command's JSON, with what it was and is.
+answer() {
+    jq -r '[.partitions[] | "\(.partition) \(.begun) \(.wasPaused) \(.paused)"] | join("|")' "$work/out"
+}
+
+simulate seeding --seed-db --families 200
+simulate zeroth --families 200 --count 400 --rate 0 --seed "$((seed + 6))"
+fails 2 'has no partition of' resume -c "$work/config.yaml" --partition 1
+sed "s/brokers: .*/brokers: 'localhost:1'/" "$work/config.yaml" >"$work/away.yaml"
+fails 4 'kafka: ' pause -c "$work/away.yaml" # whose partitions nobody knows yet
+fails 2 'has no partition 4' pause -c "$work/config.yaml" --partition 4
+assert_eq 'rows of commands that failed' 0 "$(sql 'SELECT COUNT(*) FROM consumer_ledger')"
+
+# ---- a group that was never here: all of it is paused before its first start ----
+does pause -c "$work/config.yaml" --json
+assert_eq 'paused before the first start' '0 false false true|1 false false true|2 false false true|3 false false true' "$(answer)"
+assert_eq 'its rows' '0:0* 1:0* 2:0* 3:0*' "$(rows)"
+does pause -c "$work/config.yaml"
+grep -q '^ *3  paused  paused' "$work/out" || die "pausing again says $(cat "$work/out")"
 launch founding "$tallyd" run -c "$work/config.yaml"
 founding=$launched
-await 'it reads' 20 opened "$work/founding.log"
+for part in 0 1 2 3; do
+    await 'the first start finds all of it paused' 30 said founding partition_paused "$part" 1
+done
+found=0
+"$tallyd" run -c "$work/config.yaml" --until-drained >"$work/nothing.log" 2>"$work/nothing.err" || found=$?
+assert_eq '--until-drained with all of it paused: exit code' 11 "$found"
+assert_eq 'read of what is paused' 0 "$(ledger_end)"
+does resume -c "$work/config.yaml"
+await 'all of it is read' 30 caught_up
+assert_eq 'settled from the first record on' 0 "$(sql 'SELECT SUM(first_offset) FROM consumer_ledger')"
 kill -s TERM "$founding"
 ended 'the first start' "$founding" 0
+
+# Another group that was never here, and was told where to begin: its rows are those that its first start would make.
+group=$group.b
+configure "$work/other.yaml"
+"$tallyd" rewind -c "$work/other.yaml" --to 3 --partition 1 --yes >"$work/out" 2>"$work/case.err" || die "rewind: $(cat "$work/case.err")"
+does pause -c "$work/other.yaml" --partition 2
+assert_eq 'what it says' '2 not begun paused' "$(awk '$1 == 2 { print $1, $2, $3, $4 }' "$work/out")"
+assert_eq 'rows of the other group' '0:0 1:3 2:0* 3:0' "$(rows)"
+sql "DELETE FROM consumer_ledger WHERE group_id = '$group'"
+group=${group%.b}
+
+# Without Kafka what the ledger knows is paused all the same, and the answer says what can't be known.
+found=0
+"$tallyd" pause -c "$work/away.yaml" --json >"$work/out" 2>"$work/case.err" || found=$?
+assert_eq 'paused without Kafka' "11 false 0 true false true|1 true false true|2 true false true|3 true false true" "$found $(jq .complete "$work/out") $(answer)"
+grep -q '^tallyd pause: kafka: .*the topic may have more' "$work/case.err" || die "pause without Kafka says $(cat "$work/case.err")"
+assert_eq 'paused without Kafka' 4 "$(sql 'SELECT SUM(paused) FROM consumer_ledger')"
+does resume -c "$work/away.yaml"
+does pause -c "$work/away.yaml" --partition 0,3
+does resume -c "$work/away.yaml" --partition 0,3
 fails 2 'has no partition 7' pause -c "$work/config.yaml" --partition 1,7
 assert_eq 'paused by a command that failed' 0 "$(sql 'SELECT SUM(paused) FROM consumer_ledger')"
 fails 2 "must be partitions' numbers" pause -c "$work/config.yaml" --partition 1,
@@ -72,15 +121,16 @@ assert_eq 'paused, as JSON' '1 false true|2 false true' \
 since=$(jq -r '.partitions[0].pausedSince' "$work/out")
 does pause -c "$work/config.yaml" --partition 1 --json # again: the time stays
 assert_eq 'since, paused again' "$since true" "$(jq -r '.partitions[0] | "\(.pausedSince) \(.wasPaused)"' "$work/out")"
+begun_1=$(next 1) begun_2=$(next 2)
 simulate first --families 200 --count 6000 --rate 0 --seed "$seed"
 found=0
 "$tallyd" run -c "$work/config.yaml" --until-drained >"$work/drained.log" 2>"$work/drained.err" || found=$?
 assert_eq '--until-drained beside paused partitions: exit code' 11 "$found"
 grep -q 'paused partitions (1,2)' "$work/drained.err" || die "--until-drained says $(cat "$work/drained.err")"
-assert_eq 'what it says of each' '1 0|2 0' \
+assert_eq 'what it says of each' "1 $begun_1|2 $begun_2" \
     "$(jq -rs '[.[] | select(.event == "drained_but_paused") | "\(.partition) \(.settled_to)"] | join("|")' "$work/drained.log")"
 settled_up 0 3 || die 'the other partitions are settled'
-assert_eq 'read of what is paused' '0 0' "$(next 1) $(next 2)"
+assert_eq 'read of what is paused' "$begun_1 $begun_2" "$(next 1) $(next 2)"
 
 # ---- while it runs: one resumed, another paused in mid-work, the member keeps all four ----
 launch one "$tallyd" run -c "$work/config.yaml"
@@ -90,7 +140,7 @@ does resume -c "$work/config.yaml" --partition 2
 grep -q 'paused *read' "$work/out" || die "resume says $(cat "$work/out")"
 await 'the resumed one is settled' 20 settled_up 2
 said one partition_resumed 2 1 || die 'no word of resuming'
-assert_eq 'read of what is paused' 0 "$(next 1)"
+assert_eq 'read of what is paused' "$begun_1" "$(next 1)"
 simulate_on second --families 200 --count 9000 --rate 3000 --seed "$((seed + 1))"
 events=$launched
 moved() {
@@ -120,7 +170,7 @@ both_read() {
 await 'a second member reads' 30 both_read
 simulate third --families 200 --count 3000 --rate 0 --seed "$((seed + 2))"
 await 'the others are settled' 30 settled_up 0 2
-assert_eq 'where the paused ones stand' "0 $stood" "$(next 1) $(next 3)"
+assert_eq 'where the paused ones stand' "$begun_1 $stood" "$(next 1) $(next 3)"
 # Each has one of them: that of the second member goes on meanwhile, and comes back to the first.
 moved=$(jq -r 'select(.event == "partition_paused") | .partition' "$work/three.log" | tail -n 1)
 case $moved in
@@ -171,6 +221,24 @@ assert_eq 'rows still paused' 0 "$(sql 'SELECT COUNT(*) FROM consumer_ledger WHE
 catch_up
 kill -s TERM "$two"
 ended 'the daemon' "$two" 0
-settled_all first second third fourth fifth sixth
+settled_all zeroth first second third fourth fifth sixth
+
+# ---- a partition that the topic has got since: all means it too ----
+"$ktool" topic-grow "$usage_topic" 5
+partitions=5
+simulate seventh --families 200 --count 1000 --rate 0 --seed "$((seed + 7))"
+does pause -c "$work/config.yaml" --json
+assert_eq 'the new one' '4 false false true' "$(answer | tr '|' '\n' | tail -n 1)"
+before=$(ledger_end)
+launch four "$tallyd" run -c "$work/config.yaml"
+four=$launched
+await 'the new one is taken, paused' 30 said four partition_paused 4 1
+await 'so is the first' 30 said four partition_paused 0 1
+assert_eq 'read of what is paused' "$before" "$(ledger_end)"
+does resume -c "$work/config.yaml"
+catch_up
+kill -s TERM "$four"
+ended 'the daemon' "$four" 0
+settled_all zeroth first second third fourth fifth sixth seventh
 committed_below_ledger
-echo "ok pause: $(ledger_end) records; paused before the start, in mid-work, through a kill, beside a second member and without Redis"
+echo "ok pause: $(ledger_end) records; a group paused before its first start, partitions before the start, in mid-work, through a kill, beside a second member, without Redis, and new ones"

@@ -74,6 +74,32 @@ START_TEST(refuses_what_is_no_target) {
 END_TEST
 
 static const struct {
+    int64_t low, committed, next_offset;
+    bool group_known;
+    int64_t start;
+} starts[] = {
+    {0, 70, 70, true, 70},  /* caught up */
+    {0, 60, 70, true, 60},  /* a crash, or a replay */
+    {0, 80, 70, true, 70},  /* a database put back */
+    {0, -1, 70, true, 70},  /* nothing is committed */
+    {65, 60, 70, true, 65}, /* a replay whose beginning is gone */
+    {90, 80, 70, true, 90}, /* what was never settled is gone */
+    {0, 0, 70, true, 0},    /* from the beginning */
+    {5, 70, -1, true, 5},   /* added to the topic since */
+    {5, 70, -1, false, 70}, /* a new group, told where to begin */
+    {5, 3, -1, false, 5},   /* told so of what is gone */
+    {5, -1, -1, false, 5},  /* not told */
+    {0, INT64_MAX, INT64_MAX - 1, true, INT64_MAX - 1},
+};
+
+START_TEST(knows_where_a_claim_starts) {
+    ck_assert_int_eq(
+        ledger_start(starts[_i].low, starts[_i].committed, starts[_i].next_offset, starts[_i].group_known),
+        starts[_i].start);
+}
+END_TEST
+
+static const struct {
     const char *text;
     bool ok;
     size_t count;
@@ -119,6 +145,7 @@ int main(void) {
     tcase_add_loop_test(tc, refuses_what_is_no_target, 0, TESTING_LENGTH(no_targets));
     tcase_add_loop_test(tc, reads_partitions, 0, TESTING_LENGTH(lists));
     tcase_add_test(tc, no_list_means_all);
+    tcase_add_loop_test(tc, knows_where_a_claim_starts, 0, TESTING_LENGTH(starts));
     suite_add_tcase(suite, tc);
     return testing_run(suite);
 }
