@@ -55,7 +55,8 @@ leave() {
     done
     unlock
     admin 'SET GLOBAL read_only = OFF' || :
-    redis CONFIG SET maxmemory 0 >/dev/null || :
+    redis REPLICAOF NO ONE >/dev/null || :
+    redis CONFIG SET maxmemory 0 min-replicas-to-write 0 >/dev/null || :
     finish
 }
 trap leave EXIT
@@ -146,9 +147,17 @@ began_ms=0
 admin 'SET GLOBAL read_only = ON'
 await 'MySQL is read-only' 8 is_down mysql 'the server is read-only'
 admin 'SET GLOBAL read_only = OFF'
+# What Redis refuses is what is written: a script that comes to no write runs all the same.
 redis CONFIG SET maxmemory 1 >/dev/null
-await 'Redis is full' 30 is_down redis 'its memory is full'
+await 'Redis is full' 30 is_down redis 'OOM command not allowed'
 redis CONFIG SET maxmemory 0 >/dev/null
+redis CONFIG SET min-replicas-to-write 1 >/dev/null
+await 'Redis has too few replicas' 30 is_down redis 'NOREPLICAS'
+redis CONFIG SET min-replicas-to-write 0 >/dev/null
+await 'ready' 30 is_ready
+redis REPLICAOF 127.0.0.1 1 >/dev/null
+await 'Redis is a replica' 30 is_down redis 'READONLY'
+redis REPLICAOF NO ONE >/dev/null
 # After a save that failed, here because a folder is in its file's way, Redis refuses writes.
 dump=$(redis CONFIG GET dir | tail -n 1)/$(redis CONFIG GET dbfilename | tail -n 1)
 saves=$(redis CONFIG GET save | tail -n 1)
@@ -162,7 +171,9 @@ redis BGSAVE >/dev/null
 redis CONFIG SET save "$saves" >/dev/null
 redis SCRIPT FLUSH >/dev/null # which everybody deals with
 await 'ready' 30 is_ready
-echo 'ok health: a read-only MySQL, a full Redis and one whose save failed answer, and are down all the same'
+redis --scan --pattern 'family:0:*' >"$work/left"
+assert_eq 'what the probe leaves in Redis' '' "$(cat "$work/left")"
+echo 'ok health: a read-only MySQL, a Redis that is full, a replica, without replicas or whose save failed answer, and are down all the same'
 
 # ---- a paused partition -----------------------------------------------------------------------------------------------
 
