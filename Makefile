@@ -53,8 +53,8 @@ $(BUILD)/obj/version.o: ALL_CFLAGS += -DVERSION_TEXT='"$(VERSION)"'
 $(BUILD)/obj/main.o: ALL_CFLAGS += -DTALLYD_VERSION='"$(VERSION)"'
 
 # Scripts, migrations and catalogues travel inside the binary.
-$(BUILD)/obj/embedded.c: scripts/embed.sh $(EMBED) | $(BUILD)/obj
-	sh scripts/embed.sh $(EMBED) > $@.tmp && mv $@.tmp $@
+$(BUILD)/obj/embedded.c: scripts/embed.sh scripts/page_policy.sh $(EMBED) | $(BUILD)/obj
+	sh scripts/embed.sh $(EMBED) > $@.tmp && sh scripts/page_policy.sh config/page.html >> $@.tmp && mv $@.tmp $@
 
 $(BUILD)/obj/embedded.o: $(BUILD)/obj/embedded.c
 	$(Q)$(CC) $(ALL_CFLAGS) -c -o $@ $<
