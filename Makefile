@@ -217,10 +217,10 @@ deb: ## build/tallyd_VERSION_ARCH.deb from a clean copy, checked by lintian
 	@sh scripts/deps.sh package
 	@sh scripts/deb.sh $(BUILD)
 
-package-test: ## what is installed, and as root the package in a fresh Debian: run as its user, upgraded, purged (a minute)
+package-test: ## what is installed, and as root the package in a fresh Debian: run as its user, upgraded, purged; run by a real systemd (two minutes)
 	@sh scripts/deps.sh package
 	@$(MAKE) --no-print-directory -j2 all
-	@for t in install man unit rules deb fresh_debian; do TALLYD_BUILD=$(BUILD) sh test/package/$$t.sh || exit 1; done
+	@for t in install man unit rules deb fresh_debian systemd; do TALLYD_BUILD=$(BUILD) sh test/package/$$t.sh || exit 1; done
 
 clean: ## remove what was built
 	rm -rf $(BUILD) build-*
