@@ -53,8 +53,8 @@ $(BUILD)/obj/version.o: ALL_CFLAGS += -DVERSION_TEXT='"$(VERSION)"'
 $(BUILD)/obj/main.o: ALL_CFLAGS += -DTALLYD_VERSION='"$(VERSION)"'
 
 # Scripts, migrations and catalogues travel inside the binary.
-$(BUILD)/obj/embedded.c: scripts/embed.sh $(EMBED) | $(BUILD)/obj
-	sh scripts/embed.sh $(EMBED) > $@.tmp && mv $@.tmp $@
+$(BUILD)/obj/embedded.c: scripts/embed.sh scripts/page_policy.sh $(EMBED) | $(BUILD)/obj
+	sh scripts/embed.sh $(EMBED) > $@.tmp && sh scripts/page_policy.sh config/page.html >> $@.tmp && mv $@.tmp $@
 
 $(BUILD)/obj/embedded.o: $(BUILD)/obj/embedded.c
 	$(Q)$(CC) $(ALL_CFLAGS) -c -o $@ $<
@@ -217,10 +217,10 @@ deb: ## build/tallyd_VERSION_ARCH.deb from a clean copy, checked by lintian
 	@sh scripts/deps.sh package
 	@sh scripts/deb.sh $(BUILD)
 
-package-test: ## what is installed, and as root the package in a fresh Debian: run as its user, upgraded, purged (a minute)
+package-test: ## what is installed, and as root the package in a fresh Debian: run as its user, upgraded, purged; run by a real systemd (two minutes)
 	@sh scripts/deps.sh package
 	@$(MAKE) --no-print-directory -j2 all
-	@for t in install man unit rules deb fresh_debian; do TALLYD_BUILD=$(BUILD) sh test/package/$$t.sh || exit 1; done
+	@for t in install man unit rules deb fresh_debian systemd; do TALLYD_BUILD=$(BUILD) sh test/package/$$t.sh || exit 1; done
 
 clean: ## remove what was built
 	rm -rf $(BUILD) build-*

@@ -18,10 +18,11 @@ struct config_rule {
     const char *const *words;          /* CONFIG_CHOICE: in the order of the enum, ended by NULL */
 };
 
-/* What must hold between two whole numbers. */
+/* What must hold between whole numbers. */
 struct config_order {
     const char *larger, *smaller;
-    int64_t by;  /* added to the smaller */
+    const char *and; /* a key that is added to the smaller; NULL: none */
+    int64_t by;      /* added to the smaller, too */
     bool strict; /* equal isn't enough */
     const char *why;
     bool unless_zero; /* a larger one of 0 stands for none */

@@ -16,7 +16,8 @@
 
 /* The calling thread is watched from now on, as NAME or, from 0, NAME-NUMBER. */
 void heartbeat_begin(const char *name, int number);
-/* It's alive. Nothing in a thread that isn't watched. */
+/* It's alive. Nothing in a thread that isn't watched. Called before each call that waits, so that the longest
+ * silence is one such call: what config_keys.c holds health.hung_after_ms against. */
 void heartbeat_beat(void);
 /* It waits for work, for however long: its silence means nothing until the next beat. */
 void heartbeat_idle(void);

@@ -3,9 +3,9 @@
  * changes anything.
  *
  * kafka  the three topics are there for us, and the ends of the partitions we have
- * redis  the decision script itself, for a family that's never there; the server is no read-only replica and
- *        has room
- * mysql  the group's ledger and the outbox; the server isn't read-only */
+ * redis  the decision script itself, for a family that's never there, and a write that finds nothing to
+ * change: what a server that answers may refuse mysql  the group's ledger and the outbox; the server isn't
+ * read-only */
 #ifndef TALLYD_PROBE_KINDS_H
 #define TALLYD_PROBE_KINDS_H
 

@@ -408,30 +408,51 @@ static bool read_map(struct loader *l, const struct config_node *map) {
     return ok;
 }
 
-/* Of two keys that contradict each other the one that was set; the first when both were. Two defaults agree.
- */
+/* Of keys that contradict each other the one that was set; the first when several were. Defaults agree. */
 static const struct config_node *to_blame(const struct loader *l, const struct config_key *a,
                                           const struct config_key *b) {
     return given(l, a) ? given(l, a) : given(l, b);
+}
+
+static const struct config_node *order_to_blame(const struct loader *l, const struct config_order *o) {
+    const struct config_node *n = to_blame(l, config_find_key(o->larger), config_find_key(o->smaller));
+    return n || !o->and ? n : given(l, config_find_key(o->and));
+}
+
+static int64_t number_of(const struct loader *l, const char *name) {
+    return *(int64_t *)config_member(l->config, config_find_key(name));
+}
+
+/* What the larger is held against, as text; returns how much that is. */
+static int64_t order_sum(const struct loader *l, const struct config_order *o, struct buf *text) {
+    int64_t sum = number_of(l, o->smaller);
+    buf_printf(text, "%s (%lld)", o->smaller, (long long)sum);
+    if (o->and) {
+        buf_printf(text, " + %s (%lld)", o->and, (long long)number_of(l, o->and));
+        sum += number_of(l, o->and);
+    }
+    if (o->by)
+        buf_printf(text, " + %lld", (long long)o->by);
+    return sum + o->by;
+}
+
+static bool check_order(const struct loader *l, const struct config_order *o) {
+    struct buf against = {0};
+    int64_t high = number_of(l, o->larger), low = order_sum(l, o, &against);
+    bool ok = (o->strict ? high > low : high >= low) || (o->unless_zero && high == 0);
+    if (!ok)
+        config_node_error(l->file, order_to_blame(l, o), l->err, "%s (%lld) must be %s %s: %s", o->larger,
+                          (long long)high, o->strict ? "more than" : "at least", buf_cstr(&against), o->why);
+    buf_free(&against);
+    return ok;
 }
 
 static bool check_orders(const struct loader *l) {
     size_t count;
     const struct config_order *orders = config_orders(&count);
     for (size_t i = 0; i < count; i++) {
-        const struct config_order *o = &orders[i];
-        const struct config_key *larger = config_find_key(o->larger), *smaller = config_find_key(o->smaller);
-        int64_t high = *(int64_t *)config_member(l->config, larger),
-                low = *(int64_t *)config_member(l->config, smaller);
-        char margin[32] = "";
-        if ((o->strict ? high > low + o->by : high >= low + o->by) || (o->unless_zero && high == 0))
-            continue;
-        if (o->by)
-            snprintf(margin, sizeof margin, " + %lld", (long long)o->by);
-        return config_node_error(l->file, to_blame(l, larger, smaller), l->err,
-                                 "%s (%lld) must be %s %s (%lld)%s: %s", o->larger, (long long)high,
-                                 o->strict ? "more than" : "at least", o->smaller, (long long)low, margin,
-                                 o->why);
+        if (!check_order(l, &orders[i]))
+            return false;
     }
     return true;
 }

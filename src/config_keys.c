@@ -84,6 +84,9 @@ static const struct config_rule tls_rule = {NULL, "disabled, required or verify_
 #define INT(name, member, fallback, min, max, step, about)                                                   \
     { name, CONFIG_INT, AT(member), fallback, min, max, step, NULL, about }
 
+/* Over what no key shortens: 10 s for a broker's answer, 5 s for leaving a group. */
+#define HUNG_MIN_MS 15000
+
 /* Bounds keep out what can only be a slip; where one has another reason, `about`
  * or the sample file says it. Kafka's lie within librdkafka's own. Steps of
  * 1000: what takes the figure on the other side counts in whole seconds. */
@@ -213,7 +216,7 @@ static const struct config_key keys[] = {
         "a dependency that hasn't answered a try after this is down"),
     INT("health.stuck_after_ms", health.stuck_after_ms, "60000", 100, 86400000, 1,
         "a partition with lag that hasn't moved for this long is stuck"),
-    INT("health.hung_after_ms", health.hung_after_ms, "120000", 1000, 86400000, 1,
+    INT("health.hung_after_ms", health.hung_after_ms, "120000", HUNG_MIN_MS, 86400000, 1,
         "a thread that gave no sign of life for this long hangs; longer than any single wait"),
 
     CHOICE("log.level", log_level, "info", level_rule, "least important lines that are written"),
@@ -226,21 +229,27 @@ _Static_assert(KEY_COUNT <= CONFIG_KEYS_MAX, "raise CONFIG_KEYS_MAX");
 _Static_assert(sizeof(enum log_level) == sizeof(unsigned) && sizeof(enum config_tls) == sizeof(unsigned),
                "an enum of another size");
 
+/* A thread gives a sign of life before each call that waits. This is for what it does besides, and for names
+ * that are looked up in the call. */
+#define HUNG_MARGIN_MS 5000
 #define HUNG_WHY "otherwise a thread that waits for an answer counts as hung"
 
 /* What must hold between two values. */
 static const struct config_order orders[] = {
-    {"outbox.lease_ms", "kafka.message_timeout_ms", 5000, true,
+    {"outbox.lease_ms", "kafka.message_timeout_ms", NULL, 5000, true,
      "a lease must outlive the publishing it covers", false},
-    {"kafka.max_poll_interval_ms", "kafka.session_timeout_ms", 0, false, "Kafka's client wants it so", false},
-    {"mysql.timeout_ms", "mysql.lock_wait_timeout_ms", 0, true,
+    {"kafka.max_poll_interval_ms", "kafka.session_timeout_ms", NULL, 0, false, "Kafka's client wants it so",
+     false},
+    {"mysql.timeout_ms", "mysql.lock_wait_timeout_ms", NULL, 0, true,
      "otherwise a wait for a lock looks like a lost connection", false},
-    /* What a thread may wait for in one call. */
-    {"health.hung_after_ms", "mysql.timeout_ms", 0, true, HUNG_WHY, false},
-    {"health.hung_after_ms", "mysql.connect_timeout_ms", 0, true, HUNG_WHY, false},
-    {"health.hung_after_ms", "redis.timeout_ms", 0, true, HUNG_WHY, false},
-    {"health.hung_after_ms", "redis.connect_timeout_ms", 0, true, HUNG_WHY, false},
-    {"maintain.usage_months", "event.max_past_months", 0, false,
+    /* What a thread may wait for in one call: connecting to MySQL is one, the answer to its login included.
+     */
+    {"health.hung_after_ms", "mysql.timeout_ms", "mysql.connect_timeout_ms", HUNG_MARGIN_MS, true, HUNG_WHY,
+     false},
+    {"health.hung_after_ms", "redis.timeout_ms", NULL, HUNG_MARGIN_MS, true, HUNG_WHY, false},
+    {"health.hung_after_ms", "redis.connect_timeout_ms", NULL, HUNG_MARGIN_MS, true, HUNG_WHY, false},
+    {"health.hung_after_ms", "retry.interval_ms", NULL, HUNG_MARGIN_MS, true, HUNG_WHY, false},
+    {"maintain.usage_months", "event.max_past_months", NULL, 0, false,
      "a month that events are taken for can't be closed", true},
 };
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "buf.h"
+#include "heartbeat.h"
 #include "kafka.h"
 #include "ledger_rows.h"
 #include "log.h"
@@ -82,6 +83,7 @@ static bool ask_committed(struct drain *d, struct error *err) {
         if (d->goals[i].settled_to < 0)
             rd_kafka_topic_partition_list_add(list, d->cfg->kafka.usage_topic, d->goals[i].id);
     }
+    heartbeat_beat();
     rd_kafka_resp_err_t code =
         list->cnt ? rd_kafka_committed(d->observer, list, ASK_TIMEOUT_MS) : RD_KAFKA_RESP_ERR_NO_ERROR;
     for (int k = 0; k < list->cnt && code == RD_KAFKA_RESP_ERR_NO_ERROR; k++) {

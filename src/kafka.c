@@ -10,6 +10,7 @@
 
 #include "buf.h"
 #include "clock.h"
+#include "heartbeat.h"
 #include "log.h"
 
 /* The topic's own limit decides what is too large: the client's must not come first. */
@@ -363,6 +364,7 @@ int32_t *kafka_topic_partitions(rd_kafka_t *rk, const char *topic, int timeout_m
                                 struct error *err) {
     rd_kafka_topic_t *handle = rd_kafka_topic_new(rk, topic, NULL);
     const struct rd_kafka_metadata *meta = NULL;
+    heartbeat_beat();
     rd_kafka_resp_err_t code =
         handle ? rd_kafka_metadata(rk, 0, handle, &meta, timeout_ms) : rd_kafka_last_error();
     int32_t *ids = NULL;
@@ -443,6 +445,7 @@ bool kafka_destroy(rd_kafka_t *rk, int64_t deadline_ms) {
     struct ending *e = ending_start(rk);
     if (!e)
         return false;
+    heartbeat_beat();
     pthread_mutex_lock(&e->lock);
     while (!e->done && pthread_cond_timedwait(&e->over, &e->lock, &until) == 0)
         ;
@@ -463,6 +466,7 @@ void kafka_consumer_close(rd_kafka_t *rk, int64_t deadline_ms) {
         rd_kafka_error_destroy(error);
     /* Serving the queue runs the rebalance callback, which gives the partitions back. */
     while (closing && !rd_kafka_consumer_closed(rk) && clock_monotonic_ms() < until) {
+        heartbeat_beat();
         rd_kafka_event_t *event = rd_kafka_queue_poll(queue, 50);
         if (event) {
             if (rd_kafka_event_type(event) == RD_KAFKA_EVENT_REBALANCE)

@@ -41,6 +41,7 @@ static bool ask_committed(rd_kafka_t *rk, const struct config *cfg, struct claim
     rd_kafka_topic_partition_list_t *list = rd_kafka_topic_partition_list_new((int)n);
     for (size_t i = 0; i < n; i++)
         rd_kafka_topic_partition_list_add(list, cfg->kafka.usage_topic, claims[i].id);
+    heartbeat_beat();
     rd_kafka_resp_err_t code = rd_kafka_committed(rk, list, BROKER_TIMEOUT_MS);
     for (int i = 0; code == RD_KAFKA_RESP_ERR_NO_ERROR && i < list->cnt; i++) {
         code = list->elems[i].err;

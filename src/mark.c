@@ -5,6 +5,7 @@
 
 #include "buf.h"
 #include "digest.h"
+#include "heartbeat.h"
 #include "kafka.h"
 
 /* Length and bytes, so that what ends one can't begin the other. */
@@ -57,6 +58,7 @@ static size_t judge_all(rd_kafka_topic_t *topic, rd_kafka_queue_t *queue, struct
     bool *judged = mem_zero(n, sizeof *judged);
     size_t left = n;
     while (left && clock_monotonic_ms() < until_ms) {
+        heartbeat_beat();
         rd_kafka_message_t *m = rd_kafka_consume_queue(queue, 20);
         struct mark_look *look = m ? look_at(looks, n, m->partition) : NULL;
         if (look && !judged[look - looks] && judge(look, m, trouble)) {

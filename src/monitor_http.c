@@ -13,11 +13,6 @@
 
 #define HUNG_MAX 8 /* threads named */
 
-/* The page is one file: its script and style stand in it, and nothing of it comes from elsewhere. */
-#define PAGE_POLICY                                                                                          \
-    "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:; "             \
-    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-
 /* ---- metrics ---- */
 
 static void sample_partitions(const struct monitor *m, struct metrics_samples *s, int64_t now, int64_t wall) {
@@ -144,7 +139,7 @@ static void on_answered(void *ctx, size_t path, int status) {
 
 /* In the order of metric_http(). */
 static const struct http_path paths[] = {
-    {"/", "text/html; charset=utf-8", PAGE_POLICY, answer_page},
+    {"/", "text/html; charset=utf-8", embedded_page_policy, answer_page},
     {"/metrics", "text/plain; version=0.0.4; charset=utf-8", NULL, answer_metrics},
     {"/healthz", "application/json", NULL, answer_healthz},
     {"/readyz", "application/json", NULL, answer_readyz},

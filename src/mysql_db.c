@@ -267,6 +267,7 @@ void db_text_only(struct db *db) {
 
 bool db_ensure(struct db *db, struct error *err) {
     int64_t now = clock_monotonic_ms(), silence = db->cfg->mysql.session_wait_timeout_ms / 3;
+    heartbeat_beat();
     if (db->conn && now - db->last_used > silence && mysql_ping(db->conn) != 0)
         db_close(db);
     if (!db->conn && !db_connect(db, err))
@@ -373,6 +374,7 @@ int64_t db_utc_ms(const struct db_rows *rows, int column, int64_t otherwise) {
 }
 
 void db_rollback(struct db *db) {
+    heartbeat_beat();
     if (db->conn &&
         (fault_at_statement("ROLLBACK", 8).verdict == FAULT_FAIL || mysql_rollback(db->conn) != 0))
         db_close(db);

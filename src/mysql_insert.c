@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "heartbeat.h"
 #include "mysql_db_internal.h"
 #include "period.h"
 
@@ -205,6 +206,7 @@ static bool run_in_bulk(const struct insert *i, struct db *db, struct error *err
     mysql_stmt_attr_set(stmt, STMT_ATTR_ARRAY_SIZE, &rows);
     mysql_stmt_attr_set(stmt, STMT_ATTR_CB_USER_DATA, &b);
     mysql_stmt_attr_set(stmt, STMT_ATTR_CB_PARAM, (void *)bind_row);
+    heartbeat_beat(); /* preparing waits, too */
     if (mysql_stmt_bind_param(stmt, b.binds) != 0 || mysql_stmt_execute(stmt) != 0)
         return fail(db, stmt, call.what, err);
     if (mysql_stmt_affected_rows(stmt) < rows) /* more there may be: what triggers change is added */

@@ -10,7 +10,6 @@
 
 #define NOBODY 0     /* a family's number begins at 1: this one is never warm, so the script stops at COLD */
 #define NEVER 197001 /* a month */
-#define INFO_SECTIONS 2
 
 struct redis_state {
     const struct config *cfg;
@@ -57,57 +56,31 @@ static void append_script(struct redis_state *s) {
     redis_append(s->redis, c);
 }
 
-/* The server refuses it where it would refuse writes after a failed save, which a cold script doesn't come
- * to. */
-static void append_ping(struct redis_state *s) {
-    redis_command_reset(&s->command);
-    buf_str(redis_command_arg(&s->command), "PING");
-    redis_append(s->redis, &s->command);
-}
-
-static void append_info(struct redis_state *s, const char *section) {
-    redis_command_reset(&s->command);
-    buf_str(redis_command_arg(&s->command), "INFO");
-    buf_str(redis_command_arg(&s->command), section);
-    redis_append(s->redis, &s->command);
+/* A write that changes nothing, since there's nothing under its key: refused for all that a decision's writes
+ * would be refused for (no room, a replica, too few replicas of its own, a save that failed), which a cold
+ * script doesn't come to. */
+static void append_write(struct redis_state *s) {
+    struct redis_command *c = &s->command;
+    redis_command_reset(c);
+    buf_str(redis_command_arg(c), "SET");
+    key_remaining(redis_command_arg(c), NOBODY, NEVER);
+    buf_str(redis_command_arg(c), "0");
+    buf_str(redis_command_arg(c), "XX");
+    redis_append(s->redis, c);
 }
 
 struct replies {
     char answer[40]; /* the script's, cut */
-    bool no_script, replica, full;
+    bool no_script;
 };
-
-/* `name:value` in an answer to INFO. */
-static int64_t info_number(const char *info, const char *name) {
-    const char *at = info;
-    size_t len = strlen(name);
-    while ((at = strstr(at, name)) && !((at == info || at[-1] == '\n') && at[len] == ':'))
-        at += len;
-    return at ? strtoll(at + len + 1, NULL, 10) : 0;
-}
 
 static void take_replies(void *ctx, size_t i, const struct redis_reply_view *v) {
     struct replies *r = ctx;
-    if (i == 0) {
-        r->no_script = v->kind == REDIS_NO_SCRIPT;
-        const char *text =
-            v->kind == REDIS_LIST && v->count == 1 && v->items[0] ? v->items[0] : "something else";
-        snprintf(r->answer, sizeof r->answer, "%s", text);
+    if (i > 0)
         return;
-    }
-    if (v->kind != REDIS_TEXT)
-        return;
-    /* the server's own rules for refusing writes */
-    if (strstr(v->text, "role:slave") && info_number(v->text, "slave_read_only"))
-        r->replica = true;
-    int64_t most = info_number(v->text, "maxmemory");
-    if (most > 0 &&
-        info_number(v->text, "used_memory") - info_number(v->text, "mem_not_counted_for_evict") > most)
-        r->full = true;
-}
-
-static bool say(struct error *err, const char *what, const char *detail) {
-    return error_set(err, ERROR_REDIS, ERROR_RETRY, ERROR_NOT_DONE, 0, "redis: %s%s", what, detail);
+    r->no_script = v->kind == REDIS_NO_SCRIPT;
+    const char *text = v->kind == REDIS_LIST && v->count == 1 && v->items[0] ? v->items[0] : "something else";
+    snprintf(r->answer, sizeof r->answer, "%s", text);
 }
 
 static bool redis_attempt(void *state, struct error *err) {
@@ -116,18 +89,13 @@ static bool redis_attempt(void *state, struct error *err) {
     if (!redis_ensure(s->redis, err))
         return false;
     append_script(s);
-    append_info(s, "replication");
-    append_info(s, "memory");
-    append_ping(s);
+    append_write(s);
     if (!redis_collect(s->redis, take_replies, &r, err))
         return false;
     if (r.no_script) /* emptied, which every caller deals with in the same way */
         return redis_load_scripts(s->redis, err);
-    if (strcmp(r.answer, "COLD") != 0)
-        return say(err, "the script answers with ", r.answer);
-    if (r.replica)
-        return say(err, "it's a read-only replica", "");
-    return !r.full || say(err, "its memory is full (maxmemory), it takes nothing in", "");
+    return strcmp(r.answer, "COLD") == 0 || error_set(err, ERROR_REDIS, ERROR_RETRY, ERROR_NOT_DONE, 0,
+                                                      "redis: the script answers with %s", r.answer);
 }
 
 const struct probe_kind probe_redis = {"redis", "probe_redis", redis_open, redis_attempt, redis_end};

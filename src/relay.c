@@ -444,6 +444,7 @@ static bool sweep(struct relay *r, struct error *err) {
 
 static void pause_after(struct relay *r, const struct error *err) {
     report(r, err);
+    heartbeat_beat();
     clock_sleep_ms(r->cfg->retry.interval_ms);
     heartbeat_beat();
     retry_count(r->metrics, err);

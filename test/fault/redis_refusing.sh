@@ -1,13 +1,20 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# Redis keeps what it holds, but doesn't take, doesn't answer, or answers too late: out of memory, read-only, master down, loading,
-# busy, frozen, connections cut, script cache gone. tallyd waits, and what it had decided stands. ROUNDS (2): how often the short ones are done.
+# Redis keeps what it holds, but doesn't take, doesn't answer, or answers too late: out of memory, read-only, too few replicas, master
+# down, loading, busy, frozen, connections cut, script cache gone. tallyd waits, and what it had decided stands. ROUNDS (2): how often the short ones are done.
 set -eu
 rounds=${ROUNDS:-2}
 # shellcheck source=test/fault/lib_redis.sh
 . "$(dirname "$0")/lib_redis.sh"
 redis_begin redis_refusing
 daemon tallyd
+
+retries_of_redis() {
+    http_get tallyd /metrics | sed -n 's/^tallyd_retries_total{cause="redis"} //p'
+}
+retried_past() {
+    [ "$(retries_of_redis)" -gt "$1" ]
+}
 
 # ---- out of memory ----------------------------------------------------------------------------------------------------
 traffic oom
@@ -28,6 +35,18 @@ flows_on 200
 quiet
 all_agree
 told 'read-only' "a replica of nobody for a while, $agreed figures in Redis agree"
+
+# ---- too few replicas -------------------------------------------------------------------------------------------------
+traffic no_replicas
+set_config min-replicas-to-write 1
+await 'it says that Redis has too few replicas' 60 said 'NOREPLICAS Not enough good replicas to write'
+tries=$(retries_of_redis)
+await 'it tries on, and each try counts as Redis'\''s' 60 retried_past $((tries + 3))
+set_config min-replicas-to-write 0
+flows_on 200
+quiet
+all_agree
+told 'too few replicas' "min-replicas-to-write 1 for a while, $agreed figures in Redis agree"
 
 # ---- master down ------------------------------------------------------------------------------------------------------
 traffic master_down

@@ -8,7 +8,7 @@ set -eu
 session_timeout_ms=20000 # a frozen broker isn't also a rebalance
 export session_timeout_ms
 begin health 3
-HUNG_MS=4000
+HUNG_MS=15000 # the least there is
 locker=
 
 # configure_health FILE STUCK_AFTER_MS: short patience, so that what is silent for longer than a call may take shows.
@@ -50,12 +50,11 @@ unlock() {
 
 # However this ends, the next test finds the servers as they were.
 leave() {
-    for leave_server in mysql redis kafka; do
-        kill -s CONT "$(server_pid $leave_server)" 2>/dev/null || :
-    done
+    thaw
     unlock
     admin 'SET GLOBAL read_only = OFF' || :
-    redis CONFIG SET maxmemory 0 >/dev/null || :
+    redis REPLICAOF NO ONE >/dev/null || :
+    redis CONFIG SET maxmemory 0 min-replicas-to-write 0 >/dev/null || :
     finish
 }
 trap leave EXIT
@@ -86,24 +85,47 @@ now_ms() {
     date +%s%3N
 }
 
-# frozen NAME ERROR: it's told within its limit, by name, for as long as it lasts; a worker that waits longer than the one or other call
-# may take is healthy all the time; and it's over when it's over.
+thaw() {
+    for thaw_server in mysql redis kafka; do
+        kill -s CONT "$(server_pid $thaw_server)" 2>/dev/null || :
+    done
+}
+
+# frozen NAME...: each is told within its limit, by name, and who waits is healthy.
 frozen() {
     began_ms=$(($(now_ms) - 1))
-    kill -s STOP "$(server_pid "$1")"
-    await "$1 is down" 30 is_down "$1" "$2"
-    assert_eq "the metric of $1" 0 "$(metric "tallyd_dependency_up{dependency=\"$1\"}")"
+    for frozen_name; do
+        kill -s STOP "$(server_pid "$frozen_name")"
+    done
+    for frozen_name; do
+        await "$frozen_name is down" 30 is_down "$frozen_name" ''
+        assert_eq "the metric of $frozen_name" 0 "$(metric "tallyd_dependency_up{dependency=\"$frozen_name\"}")"
+    done
+    healthy
+}
+
+# thawed NAME...: it's over when it's over.
+thawed() {
+    thaw
+    await "ready after $*" 60 is_ready
+    for thawed_name; do
+        assert_eq "the metric of $thawed_name" 1 "$(metric "tallyd_dependency_up{dependency=\"$thawed_name\"}")"
+        jq -r 'select(.event == "state_changed" and .to == "degraded").reason' "$work/tallyd.log" | grep -q "$thawed_name is down" ||
+            die "the log doesn't say that $thawed_name was down"
+    done
+}
+
+# All frozen, for longer than a thread may be silent: each that waits shows all the time that it's alive.
+frozen_for_long() {
+    frozen mysql redis kafka
     until [ "$(now_ms)" -gt $((began_ms + HUNG_MS + 1500)) ]; do
         healthy
-        is_down "$1" '' || die "$1 is frozen, and readyz says $(readyz .)"
+        for long_name in mysql redis kafka; do
+            is_down "$long_name" '' || die "$long_name is frozen, and readyz says $(readyz .)"
+        done
         sleep 0.2
     done
-    kill -s CONT "$(server_pid "$1")"
-    await "ready after $1" 60 is_ready
-    assert_eq "the metric of $1" 1 "$(metric "tallyd_dependency_up{dependency=\"$1\"}")"
-    jq -r 'select(.event == "state_changed" and .to == "degraded").reason' "$work/tallyd.log" | grep -q "$1 is down" ||
-        die "the log doesn't say that $1 was down"
-    echo "ok health: $1 frozen for $((HUNG_MS + 1500)) ms is told, and nobody who waits is taken for hung"
+    thawed mysql redis kafka
 }
 
 # ---- the beginning ----------------------------------------------------------------------------------------------------
@@ -115,7 +137,7 @@ daemon=$launched
 await 'HTTP is served' 30 http_serves tallyd
 await 'ready' 60 is_ready
 healthy
-http_get tallyd / | grep -qi '<!doctype html>' || die 'there is no page'
+http_get tallyd / -o "$work/page.html" && grep -qi '<!doctype html>' "$work/page.html" || die 'there is no page'
 assert_eq 'status.json: group' "$group" "$(http_get tallyd /status.json | jq -r .groupId)"
 assert_eq 'an unknown path' 404 "$(http_code tallyd /metrics/)"
 assert_eq 'another host' 400 "$(http_get tallyd /status.json -o /dev/null -w '%{http_code}' -H 'Host: rebound.example')"
@@ -139,16 +161,29 @@ echo 'ok health: a port in use is said before anything is joined'
 # ---- dependencies -----------------------------------------------------------------------------------------------------
 
 simulate_on steady --families 60 --rate 60 --count 100000
-frozen mysql ''
-frozen redis ''
-frozen kafka ''
+for server in mysql redis kafka; do
+    frozen "$server"
+    assert_eq 'who is down' "$server" "$(readyz '[.reasons[].dependency] | join(" ")')"
+    thawed "$server"
+done
+echo 'ok health: a frozen MySQL, Redis and Kafka are told, each by its name'
+frozen_for_long
+echo "ok health: with all of them frozen for $((HUNG_MS + 1500)) ms nobody who waits is taken for hung"
 began_ms=0
 admin 'SET GLOBAL read_only = ON'
 await 'MySQL is read-only' 8 is_down mysql 'the server is read-only'
 admin 'SET GLOBAL read_only = OFF'
+# What Redis refuses is what is written: a script that comes to no write runs all the same.
 redis CONFIG SET maxmemory 1 >/dev/null
-await 'Redis is full' 30 is_down redis 'its memory is full'
+await 'Redis is full' 30 is_down redis 'OOM command not allowed'
 redis CONFIG SET maxmemory 0 >/dev/null
+redis CONFIG SET min-replicas-to-write 1 >/dev/null
+await 'Redis has too few replicas' 30 is_down redis 'NOREPLICAS'
+redis CONFIG SET min-replicas-to-write 0 >/dev/null
+await 'ready' 30 is_ready
+redis REPLICAOF 127.0.0.1 1 >/dev/null
+await 'Redis is a replica' 30 is_down redis 'READONLY'
+redis REPLICAOF NO ONE >/dev/null
 # After a save that failed, here because a folder is in its file's way, Redis refuses writes.
 dump=$(redis CONFIG GET dir | tail -n 1)/$(redis CONFIG GET dbfilename | tail -n 1)
 saves=$(redis CONFIG GET save | tail -n 1)
@@ -162,7 +197,9 @@ redis BGSAVE >/dev/null
 redis CONFIG SET save "$saves" >/dev/null
 redis SCRIPT FLUSH >/dev/null # which everybody deals with
 await 'ready' 30 is_ready
-echo 'ok health: a read-only MySQL, a full Redis and one whose save failed answer, and are down all the same'
+redis --scan --pattern 'family:0:*' >"$work/left"
+assert_eq 'what the probe leaves in Redis' '' "$(cat "$work/left")"
+echo 'ok health: a read-only MySQL, a Redis that is full, a replica, without replicas or whose save failed answer, and are down all the same'
 
 # ---- a paused partition -----------------------------------------------------------------------------------------------
 

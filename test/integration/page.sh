@@ -145,6 +145,24 @@ nothing_to_complain() {
     assert_eq "$1: requests at a time" 1 "$(page_js 'return probe.most')"
 }
 
+# What somebody got into the page after all does nothing: it names its own script and style and no others.
+injected_is_dead() {
+    page_js 'const add = (name, text) => document.body.appendChild(Object.assign(document.createElement(name), {textContent: text}));
+        add("script", "window.owned = 1");
+        add("style", "body { opacity: .5 }");
+        add("p", "").outerHTML = "<p id=injected onclick=\"window.owned = 2\" style=\"opacity: .5\"></p>";
+        document.getElementById("injected").click();
+        const faint = n => getComputedStyle(n).opacity;
+        window.injected = [window.owned ?? null, faint(document.body), faint(document.getElementById("injected"))].join(" ");' >/dev/null
+    assert_eq 'what was injected' ' 1 1' "$(page_text 'return window.injected')"
+    refused() {
+        [ "$(page_text 'return [...new Set(probe.violations)].sort().join(", ")')" = \
+            'script-src-attr inline, script-src-elem inline, style-src-attr inline, style-src-elem inline' ]
+    }
+    await 'all of it is refused' 10 refused
+    page_console >/dev/null
+}
+
 old_and_grey() {
     [ "$(page_text 'return document.getElementById("figures").className')" = old ]
 }
@@ -182,6 +200,9 @@ at_rest 'after both were frozen'
 assert_eq 'it is the page loaded at first' "$loaded" "$(page_js 'return probe.loaded')"
 nothing_to_complain 'with a daemon'
 echo 'ok page: says that Redis and MySQL are frozen, and that they are back'
+
+injected_is_dead
+echo 'ok page: what is injected does nothing'
 
 kill -s STOP "$daemon"
 await 'the page says that nothing answers' 20 shows none

@@ -3,7 +3,7 @@
 # The package in a fresh Debian of the release it was built on: installed with what it depends on and nothing more, run as its
 # user, seen by systemd, upgraded over a configuration as it was brought and over a changed one, removed, and purged without a rest.
 #
-# As root: `make package-test`. The base system and the packages are kept below .cache, so that only the first run fetches them.
+# As root: `make package-test`.
 set -eu
 # shellcheck source=test/package/lib.sh
 . "$(dirname "$0")/lib.sh"
@@ -11,52 +11,9 @@ begin fresh_debian
 [ "$(id -u)" -eq 0 ] || die 'chroot needs root: sudo make package-test'
 needs debootstrap dpkg-deb systemd-analyze chroot
 
-# shellcheck source=/dev/null
-release=$(. /etc/os-release && echo "$VERSION_CODENAME")
-arch=$(dpkg --print-architecture)
-cache=$root/.cache/debian
-mkdir -p "$cache/archives"
-base=$cache/base-$release-$arch.tar
-fresh=$work/root
-
-# ---- the base system ---------------------------------------------------------------------------------------------------
-
-# This machine's own mirrors of the release, as sources.list lines.
-sources() {
-    # shellcheck disable=SC2016 # apt's
-    apt-get indextargets --format '$(REPO_URI) $(RELEASE) $(COMPONENT)' 'Created-By: Packages' |
-        awk -v release="$release" '$3 == "main" && ($2 == release || $2 == release "-updates" || $2 == release "-security") {
-            print "deb", $1, $2, $3 }' | sort -u
-}
-
-make_base() {
-    mirror=$(sources | awk -v release="$release" '$3 == release { print $2; exit }')
-    [ -n "$mirror" ] || die "apt has no mirror of $release"
-    debootstrap --variant=minbase "$release" "$work/base" "$mirror" >"$work/log" 2>&1 || die "debootstrap: $(tail -n 5 "$work/log")"
-    tar -C "$work/base" -cf "$base.$$" .
-    mv "$base.$$" "$base"
-    rm -rf "$work/base"
-}
-
-inside() {
-    DEBIAN_FRONTEND=noninteractive LC_ALL=C.UTF-8 chroot "$fresh" "$@"
-}
-
-# apt inside with nothing asked; its output only when it fails.
-inside_apt() {
-    inside apt-get -y --no-install-recommends "$@" >"$work/log" 2>&1 </dev/null || die "apt-get $*: $(tail -n 15 "$work/log")"
-}
-
-[ -s "$base" ] || make_base
-mkdir "$fresh"
-tar -C "$fresh" -xf "$base"
-sources >"$fresh/etc/apt/sources.list"
-apt-config dump | grep -E '^Acquire::(Check|http|https|Retries|ForceIPv)' >"$fresh/etc/apt/apt.conf.d/00machine" || :
-cp -L /etc/resolv.conf "$fresh/etc/resolv.conf"
-printf '#!/bin/sh\nexit 101\n' >"$fresh/usr/sbin/policy-rc.d"
-chmod 755 "$fresh/usr/sbin/policy-rc.d"
-cp "$cache"/archives/*.deb "$fresh/var/cache/apt/archives/" 2>/dev/null || :
-inside_apt update
+# shellcheck source=test/package/lib_debian.sh
+. "$(dirname "$0")/lib_debian.sh"
+fresh_new
 
 # ---- two packages: this one, and the same with a higher version and another default -------------------------------------------
 

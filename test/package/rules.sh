@@ -88,11 +88,27 @@ jq -e '[.panels[].gridPos] as $p | [range($p | length) as $i | range($i) as $j |
 jq -r '.. | objects | (.expr?, .definition?) | strings' "$dashboard" >"$work/exprs"
 used "$work/exprs" 'the dashboard'
 
+# A fixed window shows nothing where Prometheus scrapes less often, and leaves out what lies between two steps of a wide look.
+jq -r '.panels[].targets[]?.expr' "$dashboard" | grep -oE '\[[^]]*\]' | sort -u >"$work/windows"
+# shellcheck disable=SC2016 # Grafana's
+assert_eq 'windows of the panels' '[$__rate_interval]' "$(cat "$work/windows")"
+# What is summed up over several jobs must tell them apart where a partition has a number only; a legend names labels that are left.
+jq -r '.panels[].targets[]? | .legendFormat as $legend | .expr | capture("^(60 . )?[a-z]+ by \\((?<by>[^)]*)\\)").by | split(", ") as $by
+    | ([$legend | scan("{{([a-z]+)}}") | .[0]] - $by | .[] | "the legend \($legend) names \(.)"),
+      (select(any($by[]; . == "partition") and all($by[]; . != "job")) | "partitions of several jobs are one in \($legend)")' "$dashboard" >"$work/out"
+[ ! -s "$work/out" ] || die "the dashboard: $(cat "$work/out")"
+# A time is shown as one, a size as one, and nothing else is.
+jq -r '.panels[] | select(.type != "row") | .title as $t | .fieldConfig.defaults.unit as $unit | .targets[].expr
+    | (if test("_seconds(_bucket)?[{]") and (test("cpu") | not) then "s" elif test("_bytes[{]") then "bytes" else "" end) as $wanted
+    | select(if $wanted != "" then $unit != $wanted else ($unit == "s" or $unit == "bytes") end)
+    | "\($t) is shown in \($unit): \(.)"' "$dashboard" >"$work/out"
+[ ! -s "$work/out" ] || die "the dashboard: $(cat "$work/out")"
+
 # Each as a rule, which promtool parses.
 {
     printf 'groups:\n  - name: dashboard\n    rules:\n'
     # shellcheck disable=SC2016 # Grafana's
-    jq -r '.panels[].targets[]?.expr' "$dashboard" | sed 's/\$__rate_interval/5m/g' |
+    jq -r '.panels[].targets[]?.expr, .annotations.list[].expr // empty' "$dashboard" | sed 's/\$__rate_interval/5m/g' |
         awk '{ printf "      - record: expr:%d\n        expr: |\n          %s\n", NR, $0 }'
 } >"$work/dashboard.yaml"
 promtool check rules "$work/dashboard.yaml" >"$work/out" 2>&1 || die "the dashboard: $(cat "$work/out")"

@@ -93,7 +93,7 @@ START_TEST(test_each_key_lands_in_its_member) {
         "outbox: {lease_ms: 9301, sweep_interval_ms: 94, queue_rows: 95, max_attempts: 96}\n"
         "shutdown: {deadline_ms: 9700}\nretry: {interval_ms: 98, report_interval_ms: 99}\nlog: {level: error}\n"
         "http: {address: '::1', port: 101}\n"
-        "health: {probe_interval_ms: 102, probe_timeout_ms: 103, stuck_after_ms: 104, hung_after_ms: 10500}\n");
+        "health: {probe_interval_ms: 102, probe_timeout_ms: 103, stuck_after_ms: 104, hung_after_ms: 15500}\n");
     ck_assert_str_eq(c->kafka.brokers, "b1");
     ck_assert_str_eq(c->kafka.client_id, "c1");
     ck_assert_str_eq(c->kafka.group_id, "g1");
@@ -158,7 +158,7 @@ START_TEST(test_each_key_lands_in_its_member) {
     ck_assert_int_eq(c->health.probe_interval_ms, 102);
     ck_assert_int_eq(c->health.probe_timeout_ms, 103);
     ck_assert_int_eq(c->health.stuck_after_ms, 104);
-    ck_assert_int_eq(c->health.hung_after_ms, 10500);
+    ck_assert_int_eq(c->health.hung_after_ms, 15500);
     config_free(c);
     c = must_parse("mysql: {socket: m2}"); /* which doesn't go with TLS */
     ck_assert_str_eq(c->mysql.socket, "m2");
