@@ -60,7 +60,7 @@ static json_t *now_json(const struct explanation *x) {
     json_object_set_new(o, "member", json_boolean(member && member->is_member));
     json_object_set_new(o, "total", print_i64_json(m->total_of != 0, m->total));
     json_object_set_new(o, "used", json_integer(m->used));
-    json_object_set_new(o, "remaining", print_i64_json(m->total_of != 0, m->total - m->used));
+    json_object_set_new(o, "remaining", print_i64_json(m->total_of != 0, family_left(m)));
     json_object_set_new(o, "monthlyUsed", print_i64_json(member != NULL, member ? member->used : 0));
     json_object_set_new(o, "blocked", print_text_json(member ? member->blocked : NULL));
     json_object_set_new(o, "rules", member ? print_rules_json(&member->rules) : json_null());

@@ -48,8 +48,9 @@ static void print_figures(const struct explanation *x) {
     int64_t limit = member ? member->rules.monthly_limit : -1;
     struct table *t = table_new("figures", "when decided>", "now>", NULL);
     figure_row(t, "family's total", f.has_total, f.total, m->total_of != 0, m->total);
-    figure_row(t, "family's used", f.has_total, f.total - f.left, true, m->used);
-    figure_row(t, "family's left", f.from != NULL, f.left, m->total_of != 0, m->total - m->used);
+    figure_row(t, "family's used", f.has_total, (int64_t)((uint64_t)f.total - (uint64_t)f.left), true,
+               m->used);
+    figure_row(t, "family's left", f.from != NULL, f.left, m->total_of != 0, family_left(m));
     figure_row(t, "customer's used", f.from != NULL, f.used, member != NULL, member ? member->used : 0);
     figure_row(t, "customer's limit", f.from && f.limit >= 0, f.limit, limit >= 0, limit);
     table_print(t, stdout);
