@@ -52,6 +52,18 @@ sanitized() {
 	done
 }
 
+# Whether a systemd can be the first process of something here: some machines' root may make no control groups.
+boots() {
+	[ "$(id -u)" -eq 0 ] || return 1
+	boots_groups=$(awk '$3 == "cgroup2" { print $2; exit }' /proc/mounts)
+	if [ -n "$boots_groups" ] && mkdir "$boots_groups/tallyd-probe-$$" 2>/dev/null; then
+		rmdir "$boots_groups/tallyd-probe-$$"
+		unshare --mount --uts --ipc --pid --cgroup --fork sh -c 'mount -t tmpfs tmpfs /mnt' 2>/dev/null && return 0
+	fi
+	echo 'left out package_systemd: this machine grants no control groups or namespaces' >&2
+	return 1
+}
+
 everything_else() {
 	for t in test/fault/*.sh test/integration/*.sh; do
 		name=$(basename "$t" .sh)
@@ -71,7 +83,7 @@ everything_else() {
 		name=$(basename "$t" .sh)
 		case $name in
 		lib | lib_debian | boot) ;;
-		systemd) [ "$(id -u)" -ne 0 ] || kafka "package_$name" "sh $t" ;;
+		systemd) ! boots || kafka "package_$name" "sh $t" ;;
 		fresh_debian) [ "$(id -u)" -ne 0 ] || entry "package_$name" "sh $t" ;;
 		*) entry "package_$name" "sh $t" ;;
 		esac
