@@ -23,7 +23,7 @@ struct config_order {
     const char *larger, *smaller;
     const char *and; /* a key that is added to the smaller; NULL: none */
     int64_t by;      /* added to the smaller, too */
-    bool strict; /* equal isn't enough */
+    bool strict;     /* equal isn't enough */
     const char *why;
     bool unless_zero; /* a larger one of 0 stands for none */
 };

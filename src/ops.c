@@ -11,15 +11,13 @@
 #include "log.h"
 #include "maintain.h"
 #include "mysql_db.h"
+#include "stop.h"
 
 /* What the end of the process must not wait for when MySQL hangs. */
 #define ANSWER_MS 10000
 
 struct ops {
-    /* shared, under `lock` */
-    pthread_mutex_t lock;
-    pthread_cond_t wake;
-    bool stopping, done;
+    struct stop stop; /* any thread */
     /* the thread's own */
     struct config cfg; /* borrows everything */
     struct db *db;
@@ -31,13 +29,7 @@ struct ops {
 /* False when the process ends. */
 static bool ops_pause(void *ctx, int64_t ms) {
     struct ops *o = ctx;
-    struct timespec until = clock_timespec(clock_monotonic_ms() + ms);
-    pthread_mutex_lock(&o->lock);
-    while (!o->stopping && pthread_cond_timedwait(&o->wake, &o->lock, &until) == 0)
-        ;
-    bool stopping = o->stopping;
-    pthread_mutex_unlock(&o->lock);
-    return !stopping;
+    return !stop_asked_by(&o->stop, clock_monotonic_ms() + ms);
 }
 
 static void report(struct ops *o, const struct error *err) {
@@ -82,24 +74,19 @@ static void *ops_main(void *arg) {
     while (ops_pause(o, 0) && ops_pause(o, maintain(o)))
         ;
     fault_at("ops.shutdown");
-    pthread_mutex_lock(&o->lock);
-    o->done = true;
-    pthread_cond_broadcast(&o->wake);
-    pthread_mutex_unlock(&o->lock);
+    stop_done(&o->stop);
     return NULL;
 }
 
 static void ops_free(struct ops *o) {
     db_free(o->db);
-    pthread_cond_destroy(&o->wake);
-    pthread_mutex_destroy(&o->lock);
+    stop_deinit(&o->stop);
     free(o);
 }
 
 struct ops *ops_start(const struct config *cfg, struct metrics *metrics, struct error *err) {
     struct ops *o = mem_zero(1, sizeof *o);
-    pthread_mutex_init(&o->lock, NULL);
-    clock_cond_init(&o->wake);
+    stop_init(&o->stop);
     o->cfg = *cfg;
     o->metrics = metrics;
     db_hurry(&o->cfg, ANSWER_MS);
@@ -113,20 +100,11 @@ struct ops *ops_start(const struct config *cfg, struct metrics *metrics, struct 
 }
 
 void ops_stop(struct ops *o) {
-    pthread_mutex_lock(&o->lock);
-    o->stopping = true;
-    pthread_cond_broadcast(&o->wake);
-    pthread_mutex_unlock(&o->lock);
+    stop_ask(&o->stop);
 }
 
 bool ops_join(struct ops *o, int64_t deadline_ms) {
-    struct timespec until = clock_timespec(deadline_ms);
-    pthread_mutex_lock(&o->lock);
-    while (!o->done && pthread_cond_timedwait(&o->wake, &o->lock, &until) == 0)
-        ;
-    bool done = o->done;
-    pthread_mutex_unlock(&o->lock);
-    if (!done)
+    if (!stop_wait(&o->stop, deadline_ms))
         return false;
     pthread_join(o->thread, NULL);
     ops_free(o);

@@ -5,7 +5,6 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "buf.h"
 #include "clock.h"
@@ -13,6 +12,7 @@
 #include "ledger_rows.h"
 #include "log.h"
 #include "mysql_db.h"
+#include "stop.h"
 
 #define LOOK_EVERY_MS 1000
 #define ANSWER_MS 3000 /* a look is cheap; and a server that is frozen doesn't hold up the end for long */
@@ -24,13 +24,12 @@ struct paused {
 
 struct pauses {
     /* any thread */
+    struct stop stop;
     atomic_llong looked_ms;
     /* shared, under `lock` */
     pthread_mutex_t lock;
-    pthread_cond_t changed;
     struct paused *set; /* owned */
     size_t count;
-    bool quit, done;
     /* the thread's own */
     struct config cfg; /* the daemon's, with shorter time-outs */
     struct db *db;
@@ -70,33 +69,25 @@ static void *pauses_main(void *arg) {
     struct pauses *p = arg;
     pthread_setname_np(pthread_self(), "pauses");
     heartbeat_begin("pauses", -1);
-    pthread_mutex_lock(&p->lock);
-    while (!p->quit) {
-        pthread_mutex_unlock(&p->lock);
-        struct timespec until = clock_timespec(look(p));
-        pthread_mutex_lock(&p->lock);
-        while (!p->quit && pthread_cond_timedwait(&p->changed, &p->lock, &until) == 0)
-            ;
-    }
+    while (!stop_asked_by(&p->stop, look(p)))
+        ;
     heartbeat_end();
-    p->done = true;
-    pthread_cond_broadcast(&p->changed);
-    pthread_mutex_unlock(&p->lock);
+    stop_done(&p->stop);
     return NULL;
 }
 
 static void pauses_free(struct pauses *p) {
     db_free(p->db);
     free(p->set);
-    pthread_cond_destroy(&p->changed);
+    stop_deinit(&p->stop);
     pthread_mutex_destroy(&p->lock);
     free(p);
 }
 
 struct pauses *pauses_start(const struct config *cfg, struct error *err) {
     struct pauses *p = mem_zero(1, sizeof *p);
+    stop_init(&p->stop);
     pthread_mutex_init(&p->lock, NULL);
-    clock_cond_init(&p->changed);
     atomic_init(&p->looked_ms, 0);
     p->cfg = *cfg;
     db_hurry(&p->cfg, ANSWER_MS);
@@ -110,24 +101,14 @@ struct pauses *pauses_start(const struct config *cfg, struct error *err) {
 }
 
 void pauses_stop(struct pauses *p) {
-    if (!p)
-        return;
-    pthread_mutex_lock(&p->lock);
-    p->quit = true;
-    pthread_cond_broadcast(&p->changed);
-    pthread_mutex_unlock(&p->lock);
+    if (p)
+        stop_ask(&p->stop);
 }
 
 bool pauses_join(struct pauses *p, int64_t deadline_ms) {
     if (!p)
         return true;
-    struct timespec until = clock_timespec(deadline_ms);
-    pthread_mutex_lock(&p->lock);
-    while (!p->done && pthread_cond_timedwait(&p->changed, &p->lock, &until) == 0)
-        ;
-    bool done = p->done;
-    pthread_mutex_unlock(&p->lock);
-    if (!done)
+    if (!stop_wait(&p->stop, deadline_ms))
         return false;
     pthread_join(p->thread, NULL);
     pauses_free(p);

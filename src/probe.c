@@ -1,21 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 #include "probe.h"
 
-#include <errno.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "clock.h"
 #include "mysql_db.h"
+#include "stop.h"
 
 struct probe {
+    struct stop stop; /* any thread */
     /* shared, under `lock` */
     pthread_mutex_t lock;
-    pthread_cond_t changed;
-    bool stopping, done;
     int64_t trying_since_ms; /* monotonic; 0: it pauses */
     struct health_dependency found;
     /* set before the thread starts */
@@ -60,33 +58,19 @@ static void try_once(struct probe *p) {
     note_end(p, ok, &err, clock_monotonic_us() - since);
 }
 
-/* Until the next try; true when there's none. */
-static bool pause_between(struct probe *p) {
-    struct timespec until = clock_timespec(clock_monotonic_ms() + p->interval_ms);
-    pthread_mutex_lock(&p->lock);
-    while (!p->stopping && pthread_cond_timedwait(&p->changed, &p->lock, &until) == 0)
-        ;
-    bool over = p->stopping;
-    pthread_mutex_unlock(&p->lock);
-    return over;
-}
-
 static void *probe_main(void *arg) {
     struct probe *p = arg;
     pthread_setname_np(pthread_self(), p->kind->thread);
     do
         try_once(p);
-    while (!pause_between(p));
+    while (!stop_asked_by(&p->stop, clock_monotonic_ms() + p->interval_ms));
     p->kind->close(p->state);
-    pthread_mutex_lock(&p->lock);
-    p->done = true;
-    pthread_cond_broadcast(&p->changed);
-    pthread_mutex_unlock(&p->lock);
+    stop_done(&p->stop);
     return NULL;
 }
 
 static void probe_free(struct probe *p) {
-    pthread_cond_destroy(&p->changed);
+    stop_deinit(&p->stop);
     pthread_mutex_destroy(&p->lock);
     free(p);
 }
@@ -105,8 +89,8 @@ static void shorten_waits(struct config *cfg) {
 
 struct probe *probe_start(const struct probe_kind *kind, const struct config *cfg, struct error *err) {
     struct probe *p = mem_zero(1, sizeof *p);
+    stop_init(&p->stop);
     pthread_mutex_init(&p->lock, NULL);
-    clock_cond_init(&p->changed);
     p->kind = kind;
     p->cfg = *cfg;
     shorten_waits(&p->cfg);
@@ -141,20 +125,11 @@ void *probe_state(struct probe *p) {
 }
 
 void probe_stop(struct probe *p) {
-    pthread_mutex_lock(&p->lock);
-    p->stopping = true;
-    pthread_cond_broadcast(&p->changed);
-    pthread_mutex_unlock(&p->lock);
+    stop_ask(&p->stop);
 }
 
 bool probe_join(struct probe *p, int64_t deadline_ms) {
-    struct timespec until = clock_timespec(deadline_ms);
-    pthread_mutex_lock(&p->lock);
-    while (!p->done && pthread_cond_timedwait(&p->changed, &p->lock, &until) == 0)
-        ;
-    bool done = p->done;
-    pthread_mutex_unlock(&p->lock);
-    if (!done)
+    if (!stop_wait(&p->stop, deadline_ms))
         return false;
     pthread_join(p->thread, NULL);
     probe_free(p);

@@ -137,7 +137,8 @@ daemon=$launched
 await 'HTTP is served' 30 http_serves tallyd
 await 'ready' 60 is_ready
 healthy
-http_get tallyd / -o "$work/page.html" && grep -qi '<!doctype html>' "$work/page.html" || die 'there is no page'
+http_get tallyd / >"$work/page.html"
+grep -qi '<!doctype html>' "$work/page.html" || die 'there is no page'
 assert_eq 'status.json: group' "$group" "$(http_get tallyd /status.json | jq -r .groupId)"
 assert_eq 'an unknown path' 404 "$(http_code tallyd /metrics/)"
 assert_eq 'another host' 400 "$(http_get tallyd /status.json -o /dev/null -w '%{http_code}' -H 'Host: rebound.example')"
