@@ -98,6 +98,15 @@ void family_letters_free(struct family_letter *letters, size_t n);
 
 /* Pure: marks those alerts of which another one of the same event was told. */
 void family_alerts_mark(struct family_alert *alerts, size_t n);
+/* Pure: total - used. Exact for what the columns hold, both 0 and more; beyond it the nearest there is. */
+int64_t family_left(const struct family_month *m);
+/* Pure: tenths of a percent of the total, cut; 0 where nothing is left, or of no total. */
+int64_t family_tenths_left(int64_t total, int64_t left);
+/* Pure: whether events are decided by this total; by others they are rejected (CONTRACT §1.1 rule 9). */
+bool family_total_decides(int64_t total);
+/* Pure: a - b in digits. Exact: Redis may hold any number. */
+#define FAMILY_DIFFERENCE_SIZE 24
+void family_difference(char out[FAMILY_DIFFERENCE_SIZE], int64_t a, int64_t b);
 /* Pure: the lowest threshold that is reached, 0: none (CONTRACT §2). */
 int family_threshold(const struct config *cfg, int64_t total, int64_t remaining);
 /* Pure: a figure of Redis against MySQL's: by how much it's more. */

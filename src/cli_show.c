@@ -69,10 +69,8 @@ static bool read_months(struct show *s, int64_t customer, int32_t month, struct 
 
 /* ---- for people ---- */
 
-/* Tenths of a percent, cut; 2^53 * 1000 is within 64 bits. */
 static int64_t tenths_left(const struct family_month *m) {
-    int64_t left = m->total - m->used;
-    return m->total && left > 0 ? left * 1000 / m->total : 0;
+    return family_tenths_left(m->total, family_left(m));
 }
 
 static void percent_left(char *out, size_t size, const struct family_month *m) {
@@ -80,12 +78,14 @@ static void percent_left(char *out, size_t size, const struct family_month *m) {
     snprintf(out, size, "%lld.%lld %%", (long long)(tenths / 10), (long long)(tenths % 10));
 }
 
-static void state_text(char *out, size_t size, const struct config *cfg, const struct family_month *m) {
-    int reached = family_threshold(cfg, m->total, m->total - m->used);
+/* False where the month's events have no state, since none is decided. */
+static bool state_text(char *out, size_t size, const struct config *cfg, const struct family_month *m) {
+    int reached = family_threshold(cfg, m->total, family_left(m));
     if (reached)
         snprintf(out, size, "WARNING_%d", reached);
     else
         snprintf(out, size, "NORMAL");
+    return m->total_of != 0 && family_total_decides(m->total);
 }
 
 static void print_family(const struct config *cfg, const struct family_month *m) {
@@ -94,15 +94,15 @@ static void print_family(const struct config *cfg, const struct family_month *m)
     char month[8], percent[32], state[16];
     print_month(month, m->month);
     percent_left(percent, sizeof percent, m);
-    state_text(state, sizeof state, cfg, m);
+    bool has_state = state_text(state, sizeof state, cfg, m);
     table_i64(t, m->family);
     table_text(t, m->name);
     table_text(t, month);
     table_i64_if(t, m->total_of != 0, m->total);
     table_i64(t, m->used);
-    table_i64_if(t, m->total_of != 0, m->total - m->used);
+    table_i64_if(t, m->total_of != 0, family_left(m));
     table_text(t, m->total_of ? percent : NULL);
-    table_text(t, m->total_of ? state : NULL);
+    table_text(t, has_state ? state : NULL);
     table_i64(t, m->pending);
     table_i64(t, m->failed);
     table_print(t, stdout);
@@ -116,6 +116,9 @@ static void print_family(const struct config *cfg, const struct family_month *m)
             "The month has no row yet; its total is carried over from %s when a member's event needs it.\n",
             month);
     }
+    if (m->total_of != 0 && !family_total_decides(m->total))
+        printf("Its total is %s: its events are rejected as UNKNOWN_FAMILY.\n",
+               m->total < 0 ? "negative" : "larger than 9007199254740991");
     if (!m->name)
         printf("MySQL's table family has no such row: its events are rejected as UNKNOWN_FAMILY.\n");
     putchar('\n');
@@ -195,15 +198,15 @@ static json_t *member_json(const struct family_member *member) {
 static void set_quota_json(json_t *o, const struct config *cfg, const struct family_month *m) {
     char month[8], state[16];
     print_month(month, m->month);
-    state_text(state, sizeof state, cfg, m);
+    bool has_state = state_text(state, sizeof state, cfg, m);
     json_object_set_new(o, "family", json_integer(m->family));
     json_object_set_new(o, "name", print_text_json(m->name));
     json_object_set_new(o, "month", json_string(month));
     json_object_set_new(o, "total", print_i64_json(m->total_of != 0, m->total));
     json_object_set_new(o, "used", json_integer(m->used));
-    json_object_set_new(o, "remaining", print_i64_json(m->total_of != 0, m->total - m->used));
+    json_object_set_new(o, "remaining", print_i64_json(m->total_of != 0, family_left(m)));
     json_object_set_new(o, "percentLeft", m->total_of ? json_real((double)tenths_left(m) / 10) : json_null());
-    json_object_set_new(o, "state", m->total_of ? json_string(state) : json_null());
+    json_object_set_new(o, "state", has_state ? json_string(state) : json_null());
     print_month(month, m->total_of);
     json_object_set_new(o, "carriedOverFrom", m->total_of && !m->has_row ? json_string(month) : json_null());
 }

@@ -94,7 +94,7 @@ static void ask_amounts(struct redis *redis, struct redis_command *c, const stru
 static void judge(struct asking *a) {
     struct family_month *m = a->m;
     m->has_cached = a->usable && a->has_remaining;
-    m->cache = family_cache_judge(m->has_cached, m->cached_remaining, m->total - m->used);
+    m->cache = family_cache_judge(m->has_cached, m->cached_remaining, family_left(m));
     if (m->has_cached && m->cached_total != m->total)
         m->cache = FAMILY_CACHE_OTHER_TOTAL;
     for (size_t i = 0; i < m->member_count; i++) {

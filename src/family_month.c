@@ -2,10 +2,12 @@
 /* MySQL's side. */
 #include "family_month.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "event.h"
 #include "period.h"
 
 static char *copy_of(const char *text) {
@@ -329,9 +331,35 @@ const struct family_member *family_month_member(const struct family_month *m, in
     return NULL;
 }
 
+/* ---- figures ---- */
+
+int64_t family_left(const struct family_month *m) {
+    int64_t left;
+    if (!__builtin_sub_overflow(m->total, m->used, &left))
+        return left;
+    return m->used < 0 ? INT64_MAX : INT64_MIN;
+}
+
+int64_t family_tenths_left(int64_t total, int64_t left) {
+    if (total <= 0 || left <= 0)
+        return 0;
+    __int128 tenths = (__int128)left * 1000 / total;
+    return tenths < INT64_MAX ? (int64_t)tenths : INT64_MAX;
+}
+
+bool family_total_decides(int64_t total) {
+    return total >= 0 && total <= EVENT_AMOUNT_MAX;
+}
+
+void family_difference(char out[FAMILY_DIFFERENCE_SIZE], int64_t a, int64_t b) {
+    bool less = a < b;
+    uint64_t by = less ? (uint64_t)b - (uint64_t)a : (uint64_t)a - (uint64_t)b;
+    snprintf(out, FAMILY_DIFFERENCE_SIZE, "%s%" PRIu64, less ? "-" : "", by);
+}
+
 int family_threshold(const struct config *cfg, int64_t total, int64_t remaining) {
     for (size_t i = 0; i < cfg->threshold_count; i++) {
-        if (remaining * 100 <= total * cfg->thresholds[i]) /* 2^53 * 100 is within 64 bits */
+        if ((__int128)remaining * 100 <= (__int128)total * cfg->thresholds[i])
             return cfg->thresholds[i];
     }
     return 0;

@@ -116,12 +116,22 @@ json_t *print_letter_json(const struct family_letter *l) {
     return o;
 }
 
+/* An integer where JSON's reader here has one for it, else the nearest number. */
+static json_t *difference_json(int64_t redis, int64_t mysql) {
+    char text[FAMILY_DIFFERENCE_SIZE];
+    int64_t difference;
+    if (!__builtin_sub_overflow(redis, mysql, &difference))
+        return json_integer(difference);
+    family_difference(text, redis, mysql);
+    return json_real(strtod(text, NULL));
+}
+
 json_t *print_figure_json(enum family_cache state, bool cached, int64_t redis, int64_t mysql) {
     json_t *o = json_object();
     json_object_set_new(o, "mysql", json_integer(mysql));
     json_object_set_new(o, "redis", print_i64_json(cached, redis));
     json_object_set_new(o, "state", json_string(family_cache_name(state)));
-    json_object_set_new(o, "difference", print_i64_json(cached, redis - mysql));
+    json_object_set_new(o, "difference", cached ? difference_json(redis, mysql) : json_null());
     return o;
 }
 
@@ -149,11 +159,13 @@ void print_alerts(const struct family_month *m, const char *event_id) {
 /* ---- both stores ---- */
 
 static void figure_row(struct table *t, enum family_cache state, bool cached, int64_t redis, int64_t mysql) {
+    char difference[FAMILY_DIFFERENCE_SIZE];
     table_i64(t, mysql);
     table_i64_if(t, cached, redis);
+    family_difference(difference, redis, mysql);
     if (state == FAMILY_CACHE_DIFFERS)
-        table_format(t, "differ by %lld: decided and not settled yet, or drifted (tallyd audit --family)",
-                     (long long)(redis - mysql));
+        table_format(t, "differ by %s: decided and not settled yet, or drifted (tallyd audit --family)",
+                     difference);
     else if (state == FAMILY_CACHE_COLD)
         table_text(t, "cold: read from MySQL when next needed");
     else if (state == FAMILY_CACHE_OTHER_TOTAL)
@@ -165,7 +177,7 @@ static void figure_row(struct table *t, enum family_cache state, bool cached, in
 static enum family_cache left_state(const struct family_month *m) {
     if (m->cache == FAMILY_CACHE_UNASKED || m->cache == FAMILY_CACHE_OTHER_TOTAL)
         return m->cache;
-    return family_cache_judge(m->has_cached, m->cached_remaining, m->total - m->used);
+    return family_cache_judge(m->has_cached, m->cached_remaining, family_left(m));
 }
 
 static enum family_cache used_state(const struct family_month *m, const struct family_member *member) {
@@ -179,7 +191,7 @@ static enum family_cache used_state(const struct family_month *m, const struct f
 void print_cache(const struct family_month *m) {
     struct table *t = table_new("stores", "in MySQL>", "in Redis>", "they", NULL);
     table_text(t, "family's left");
-    figure_row(t, left_state(m), m->has_cached, m->cached_remaining, m->total - m->used);
+    figure_row(t, left_state(m), m->has_cached, m->cached_remaining, family_left(m));
     for (size_t i = 0; i < m->member_count; i++) {
         const struct family_member *member = &m->members[i];
         enum family_cache state = used_state(m, member);
@@ -192,6 +204,11 @@ void print_cache(const struct family_month *m) {
     table_free(t);
 }
 
+/* What stands in Redis for a time may be any number. */
+static int64_t warmed_ms(const struct family_month *m) {
+    return m->warmed_s < INT64_MAX / 1000 ? m->warmed_s * 1000 : INT64_MAX;
+}
+
 json_t *print_cache_json(const struct family_month *m) {
     json_t *o = json_object(), *members = json_array();
     for (size_t i = 0; i < m->member_count; i++) {
@@ -202,10 +219,9 @@ json_t *print_cache_json(const struct family_month *m) {
         json_array_append_new(members, one);
     }
     json_object_set_new(o, "state", json_string(family_cache_name(m->cache)));
-    json_object_set_new(o, "warmed", print_time_json(m->has_cached ? m->warmed_s * 1000 : 0));
-    json_object_set_new(
-        o, "remaining",
-        print_figure_json(left_state(m), m->has_cached, m->cached_remaining, m->total - m->used));
+    json_object_set_new(o, "warmed", print_time_json(m->has_cached ? warmed_ms(m) : 0));
+    json_object_set_new(o, "remaining",
+                        print_figure_json(left_state(m), m->has_cached, m->cached_remaining, family_left(m)));
     json_object_set_new(o, "used", members);
     return o;
 }

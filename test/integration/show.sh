@@ -81,6 +81,17 @@ shows 0 family 1 --month 2019-12
 assert_eq 'before any quota' 'null null' "$(of '.families[0] | "\(.total) \(.state)"')"
 shows 0 family 3
 assert_eq 'a family without quota' 'Three null 0' "$(of '.families[0] | "\(.name) \(.total) \(.members | length)"')"
+# Totals that others may write, as far as the column goes; beyond 2^53 - 1 no event is decided by them.
+sql "INSERT INTO family_quota (family_id, quota_month, total_quota_bytes, used_bytes) VALUES (3, '2020-01-01', 9223372036854775807, 1),
+        (3, '2020-02-01', 9007199254740991, 4503599627370496)"
+shows 0 family 3 --month 2020-01
+grep -q '"remaining": 9223372036854775806,' "$work/show.json" || die "what is left: $(grep remaining "$work/show.json")"
+assert_eq 'the largest total' '99.9 null' "$(of '.families[0] | "\(.percentLeft) \(.state)"')"
+"$tallyd" show -c "$good" family 3 --month 2020-01 >"$work/out"
+grep -qE '9,223,372,036,854,775,806 +99.9 % +- ' "$work/out" || die "for people: $(cat "$work/out")"
+grep -q 'larger than 9007199254740991.*UNKNOWN_FAMILY' "$work/out" || die 'that it decides nothing is not told'
+shows 0 family 3 --month 2020-02
+assert_eq 'the largest that decides' '49.9 WARNING_50' "$(of '.families[0] | "\(.percentLeft) \(.state)"')"
 sql "DELETE FROM family_member WHERE customer_id = 12;
      UPDATE usage_event_outbox SET status = 'PUBLISH_PENDING', sent_at = NULL, retry_count = 2, last_error = 'no luck' WHERE event_id = 'a1';
      UPDATE usage_event_outbox SET status = 'FAILED', last_error = 'too large' WHERE event_id = 'a3'"
