@@ -52,4 +52,8 @@ bool group_offsets_at(rd_kafka_t *rk, const struct config *cfg, const struct gro
 bool group_commit(rd_kafka_t *rk, const struct config *cfg, const int32_t *ids, const int64_t *offsets,
                   size_t n, struct error *err) __attribute__((warn_unused_result));
 
+/* Where the error is that of a right that is missing, says which one is needed, on the configured group or
+ * topic: what Kafka answers names neither. Other errors stay as they are. Returns false. */
+bool group_name_right(const struct config *cfg, const char *right, struct error *err);
+
 #endif

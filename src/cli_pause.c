@@ -152,8 +152,10 @@ static int all_there(const struct change *c, const int32_t *ids, size_t n) {
 static int add_rows_by(rd_kafka_t *rk, struct change *c, struct error *err) {
     size_t n = 0;
     int32_t *ids = kafka_topic_partitions(rk, c->cfg->kafka.usage_topic, ANSWER_MS, &n, err);
-    if (!ids)
+    if (!ids) {
+        group_name_right(c->cfg, "DESCRIBE", err);
         return cli_exit_code(err);
+    }
     int code = all_there(c, ids, n);
     bool some = false;
     for (size_t i = 0; i < n; i++)

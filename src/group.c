@@ -18,6 +18,20 @@ static bool failed_with(const rd_kafka_error_t *error, const char *what, struct 
     return error && failed(rd_kafka_error_code(error), what, rd_kafka_error_string(error), err);
 }
 
+bool group_name_right(const struct config *cfg, const char *right, struct error *err) {
+    bool group = err->code == RD_KAFKA_RESP_ERR_GROUP_AUTHORIZATION_FAILED;
+    if (err->area != ERROR_KAFKA || (!group && err->code != RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED))
+        return false;
+    struct error named = {0};
+    size_t what = strcspn(err->text, ":");
+    error_set(&named, err->area, err->action, err->effect, err->code,
+              "%.*s: %s (it needs %s on %s %s: config/kafka.acl)", (int)what, err->text,
+              rd_kafka_err2str((rd_kafka_resp_err_t)err->code), right, group ? "group" : "topic",
+              group ? cfg->kafka.group_id : cfg->kafka.usage_topic);
+    *err = named;
+    return false;
+}
+
 /* ---- the topic ---- */
 
 static rd_kafka_topic_partition_list_t *all_partitions(const struct config *cfg, const struct group *g) {
@@ -38,7 +52,7 @@ bool group_renew_ends(rd_kafka_t *rk, const struct config *cfg, struct group *g,
         struct group_partition *p = &g->partitions[i];
         if (failed(rd_kafka_query_watermark_offsets(rk, topic, p->id, &p->low, &p->high, ANSWER_MS),
                    "watermarks", topic, err))
-            return false;
+            return group_name_right(cfg, "DESCRIBE", err);
     }
     return true;
 }
@@ -70,7 +84,7 @@ bool group_offsets_at(rd_kafka_t *rk, const struct config *cfg, const struct gro
         offsets[i] = p->offset >= 0 ? p->offset : g->partitions[i].high;
     }
     rd_kafka_topic_partition_list_destroy(list);
-    return ok;
+    return ok || group_name_right(cfg, "DESCRIBE", err);
 }
 
 /* ---- the group ---- */
@@ -178,7 +192,7 @@ bool group_read(rd_kafka_t *rk, const struct config *cfg, struct group *g, struc
     if (ask_log(rk, cfg, g, err) && ask_group(rk, cfg, g, err) && ask_committed(rk, cfg, g, err))
         return true;
     group_free(g);
-    return false;
+    return group_name_right(cfg, "DESCRIBE", err);
 }
 
 void group_free(struct group *g) {
@@ -239,5 +253,5 @@ bool group_commit(rd_kafka_t *rk, const struct config *cfg, const int32_t *ids, 
     rd_kafka_AlterConsumerGroupOffsets_destroy(alter);
     rd_kafka_AdminOptions_destroy(options);
     rd_kafka_queue_destroy(queue);
-    return ok;
+    return ok || group_name_right(cfg, "READ", err);
 }

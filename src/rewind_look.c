@@ -156,6 +156,7 @@ static int64_t take_message(struct looking *l, struct part *part, rd_kafka_messa
         at = m->offset; /* below the end may lie what is no record */
     } else if (m->err != RD_KAFKA_RESP_ERR_NO_ERROR && m->err != RD_KAFKA_RESP_ERR__PARTITION_EOF) {
         kafka_error(m->err, "reading", rd_kafka_message_errstr(m), err);
+        group_name_right(l->cfg, "READ", err);
         at = -1;
     } else if (m->err == RD_KAFKA_RESP_ERR_NO_ERROR && m->partition == part->id && m->offset >= at) {
         at = m->offset + 1;

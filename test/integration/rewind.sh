@@ -280,6 +280,32 @@ drain fresh
 assert_eq 'its ledger' "$(ends)" "$(sql "SELECT first_offset FROM consumer_ledger WHERE group_id = '$group' ORDER BY partition_id" | paste -sd ' ')"
 assert_eq 'records it read' 0 "$(figure "$work/fresh.log" stopped duplicate)"
 
+# ---- rights: what is missing is named, at once ----
+case ${BROKER_KIND:-} in
+embedded*) echo 'skipped rewind, rights: the embedded broker knows none' ;;
+*)
+    sed "s/brokers: .*/brokers: '$KAFKA_USERS_BROKERS'/; s/^kafka:\$/&\n  properties:\n    security.protocol: sasl_plaintext\n    sasl.mechanism: PLAIN\n    sasl.username: $KAFKA_USERS_USER\n    sasl.password: '$KAFKA_USERS_PASSWORD'/" \
+        "$config" >"$work/users.yaml"
+    fails 4 "Topic authorization failed (it needs DESCRIBE on topic $usage_topic: config/kafka.acl)" -c "$work/users.yaml" --to earliest
+    "$ktool" allow "$KAFKA_USERS_USER" describe topic "$usage_topic"
+    fails 4 "Group authorization failed (it needs DESCRIBE on group $group: config/kafka.acl)" -c "$work/users.yaml" --to earliest
+    "$ktool" allow "$KAFKA_USERS_USER" describe group "$group"
+    fails 4 "Topic authorization failed (it needs READ on topic $usage_topic: config/kafka.acl)" -c "$work/users.yaml" --to earliest --dry-run
+    "$ktool" allow "$KAFKA_USERS_USER" read topic "$usage_topic"
+    fails 4 "Group authorization failed (it needs READ on group $group: config/kafka.acl)" -c "$work/users.yaml" --to earliest
+    "$ktool" allow "$KAFKA_USERS_USER" read group "$group"
+    before=$config config=$work/users.yaml
+    rewinds --to earliest
+    config=$before
+    assert_eq 'moved with the rights named' "$(ends -2)" "$(offsets)"
+    for right in 'read topic' 'describe topic' 'read group' 'describe group'; do
+        case $right in *topic) of=$usage_topic ;; *) of=$group ;; esac
+        # shellcheck disable=SC2086 # two words
+        "$ktool" forbid "$KAFKA_USERS_USER" $right "$of"
+    done
+    ;;
+esac
+
 # ---- away ----
 sed "s/port: $MYSQL_PORT/port: 1/" "$config" >"$work/away.yaml"
 fails 6 'mysql: ' -c "$work/away.yaml" --to earliest
