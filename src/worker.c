@@ -96,6 +96,25 @@ static void set_state(struct worker *w, enum worker_state state) {
     pthread_mutex_unlock(&w->lock);
 }
 
+/* Tells the client to hold these, or to go on with them; it refuses one by one. What it has refused is as it
+ * was and is tried again with the next look at the pauses. */
+static void tell_holds(struct worker *w, rd_kafka_topic_partition_list_t *list, bool hold) {
+    if (list->cnt == 0)
+        return;
+    rd_kafka_resp_err_t code =
+        hold ? rd_kafka_pause_partitions(w->consumer, list) : rd_kafka_resume_partitions(w->consumer, list);
+    for (int i = 0; i < list->cnt; i++) {
+        rd_kafka_resp_err_t why = code == RD_KAFKA_RESP_ERR_NO_ERROR ? list->elems[i].err : code;
+        struct part *p = assignment_part(w->assignment, list->elems[i].partition);
+        if (why == RD_KAFKA_RESP_ERR_NO_ERROR || !p)
+            continue;
+        p->held = !hold;
+        w->hold_refused = true;
+        LOG(LOG_WARN, "hold_refused", LOG_I("worker", w->number), LOG_I("partition", p->id),
+            LOG_B("hold", hold), LOG_S("reason", rd_kafka_err2str(why)));
+    }
+}
+
 /* There are two reasons to read nothing of a partition: something is waited for, which holds all of them, and
  * an operator. The client knows one pause only and reads old records again when it's told to go on with what
  * wasn't paused: so it's told of what changes alone. `release`: it's to forget all of it. */
@@ -103,6 +122,7 @@ static void set_holds(struct worker *w, bool release) {
     struct assignment *a = w->assignment;
     rd_kafka_topic_partition_list_t *hold = rd_kafka_topic_partition_list_new(1),
                                     *go_on = rd_kafka_topic_partition_list_new(1);
+    w->hold_refused = false;
     for (size_t i = 0; a && i < a->count; i++) {
         struct part *p = &a->parts[i];
         bool held = !p->stopped && !release && (w->paused || atomic_load(&p->paused_since_ms));
@@ -110,10 +130,11 @@ static void set_holds(struct worker *w, bool release) {
             rd_kafka_topic_partition_list_add(held ? hold : go_on, w->cfg->kafka.usage_topic, p->id);
         p->held = held;
     }
-    if (hold->cnt)
-        rd_kafka_pause_partitions(w->consumer, hold);
-    if (go_on->cnt)
-        rd_kafka_resume_partitions(w->consumer, go_on);
+    tell_holds(w, hold, true);
+    if (release)
+        rd_kafka_resume_partitions(w->consumer, go_on); /* they may be no more */
+    else
+        tell_holds(w, go_on, false);
     rd_kafka_topic_partition_list_destroy(hold);
     rd_kafka_topic_partition_list_destroy(go_on);
 }
@@ -137,7 +158,7 @@ static void log_paused(const struct worker *w, const struct part *p) {
 static void take_pauses(struct worker *w) {
     struct assignment *a = w->assignment;
     int64_t looked = a && w->shared.pauses ? pauses_looked_ms(w->shared.pauses) : 0;
-    bool changed = false;
+    bool changed = w->hold_refused;
     if (looked <= w->pauses_looked_ms)
         return;
     w->pauses_looked_ms = looked;

@@ -43,6 +43,7 @@ struct worker {
     bool to_open; /* they are to be claimed in the ledger before any is read */
     int64_t next_open_ms;
     bool paused;              /* the assignment's partitions are held, all of them: something is waited for */
+    bool hold_refused;        /* the client didn't take all of what it was last told of that */
     int64_t pauses_looked_ms; /* what an operator paused was taken over as it stood then */
     struct batch_pool batches;
     rd_kafka_message_t **carried; /* came while paused; taken first */
