@@ -222,9 +222,11 @@ static const struct page pages[] = {
      "\n"
      "Notifications that were sent more than maintain.sent_retention_days ago; and with\n"
      "maintain.usage_months, which is off by default, the events of older months: such a month is closed\n"
-     "first (an event of it is EVENT_TOO_OLD then), and its quotas, sums and told alerts stay. Goes in\n"
-     "small transactions with pauses. The daemon does the same every maintain.interval_ms; one\n"
-     "process at a time.\n",
+     "first (an event of it is EVENT_TOO_OLD then), and its quotas, sums and told alerts stay. It isn't\n"
+     "closed while events of it may wait: on a paused partition, or on one whose last settled record is\n"
+     "that old and that has more, which Kafka is asked then; the answer says which. Goes in small\n"
+     "transactions with pauses. The daemon does the same every maintain.interval_ms; one process at a\n"
+     "time.\n",
      CODES_ALWAYS CODE_CONFIG CODE_MYSQL CODE_SCHEMA CODE_NOT_DONE,
      "tallyd maintain -c tallyd.yaml --dry-run"},
     {"simulate", "simulate -c FILE [options]", "produce usage events with the shape of a real population",
