@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "buf.h"
 #include "clock.h"
 #include "kafka.h"
 #include "ledger_rows.h"
@@ -24,6 +25,25 @@ int32_t backlog_month(const struct config *cfg, int64_t record_ms) {
 static int64_t unread(const struct ledger_row *row, int64_t low, int64_t high) {
     int64_t from = row->next_offset < low || row->next_offset > high ? low : row->next_offset;
     return high - from;
+}
+
+/* One that has no row of its own, in a group that has some, will be read from its beginning. */
+static bool add_partitions(rd_kafka_t *rk, const struct config *cfg, struct ledger_row **rows, size_t *n,
+                           struct error *why) {
+    size_t count = 0;
+    int32_t *ids = kafka_topic_partitions(rk, cfg->kafka.usage_topic, ANSWER_MS, &count, why);
+    size_t known = *n;
+    for (size_t i = 0; ids && i < count; i++) {
+        bool has_row = false;
+        for (size_t k = 0; k < known; k++)
+            has_row = has_row || (*rows)[k].partition == ids[i];
+        if (has_row)
+            continue;
+        *rows = mem_realloc(*rows, (*n + 1) * sizeof **rows);
+        (*rows)[(*n)++] = (struct ledger_row){.partition = ids[i]};
+    }
+    free(ids);
+    return ids != NULL;
 }
 
 static void take(struct backlog *b, const struct ledger_row *row, int32_t month, int64_t count) {
@@ -72,13 +92,13 @@ static bool ask(rd_kafka_t *rk, const struct config *cfg, const struct ledger_ro
     return true;
 }
 
-static void look(const struct config *cfg, const struct ledger_row *rows, size_t n, int32_t before,
+static void look(const struct config *cfg, struct ledger_row **rows, size_t *n, int32_t before,
                  struct backlog *b) {
     struct error why = {0};
     rd_kafka_t *rk = kafka_observer_new(cfg, &why);
-    if (!rk || !ask(rk, cfg, rows, n, before, b, &why)) {
+    if (!rk || !add_partitions(rk, cfg, rows, n, &why) || !ask(rk, cfg, *rows, *n, before, b, &why)) {
         *b = (struct backlog){.why = why};
-        give_up(b, cfg, rows, n, before);
+        give_up(b, cfg, *rows, *n, before);
     }
     if (rk)
         kafka_destroy(rk, DESTROY_MS);
@@ -97,7 +117,7 @@ bool backlog_find(struct db *db, const struct config *cfg, int32_t month, struct
     if (n == 0)
         b->reason = BACKLOG_NOT_BEGUN;
     else if (old)
-        look(cfg, rows, n, month, b);
+        look(cfg, &rows, &n, month, b);
     free(rows);
     return true;
 }

@@ -302,7 +302,11 @@ kill -s TERM "$held"
 ended 'the daemon' "$held" 0
 maintains 0 held # idle since, and nothing waits: that holds nothing
 assert_eq 'what is held in the end' "null $(yyyymm 2)" "$(did '.usage.heldBy, .usage.closedBefore')"
-sql "UPDATE usage_floor SET closed_before = '1970-01-01'"
+sql "UPDATE usage_floor SET closed_before = '1970-01-01'; CREATE TABLE kept_row AS SELECT * FROM consumer_ledger WHERE group_id = '$group' AND partition_id = 1;
+     DELETE FROM consumer_ledger WHERE group_id = '$group' AND partition_id = 1"
+maintains 0 held --dry-run
+assert_eq 'what a partition without a row holds' 'backlog 1 1970-01' "$(did '.usage.heldBy.reason, .usage.heldBy.partition, .usage.closedBefore')"
+sql "INSERT INTO consumer_ledger SELECT * FROM kept_row; DROP TABLE kept_row"
 sql "UPDATE consumer_ledger SET paused = 1, paused_since = '$(month 4)' WHERE group_id = '$group' AND partition_id = 0"
 maintains 0 held
 assert_eq 'what a pause holds' "paused $(yyyymm 5)" "$(did '.usage.heldBy.reason, .usage.closedBefore')"
