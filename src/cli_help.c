@@ -100,8 +100,9 @@ static const struct page pages[] = {
      CODES_ALWAYS CODE_CONFIG CODE_KAFKA CODE_MYSQL CODE_SCHEMA, "tallyd lag -c tallyd.yaml"},
     {"rewind", "rewind -c FILE --to WHERE [--dry-run]", "move the group back, to replay, or ahead, to skip",
      CONFIG_OPTION
-     "  -t, --to WHERE     an offset; a time as 2026-11-30T12:00, with Z, +09:00 or in the zone; one\n"
-     "                     back from now as -90s, -30m, -24h or -7d; earliest; latest\n" PARTITION_OPTION
+     "  -t, --to WHERE     an offset; a time as 2026-11-30T12:00, with Z, +09:00 or in the zone; a\n"
+     "                     day as 2026-11-30, its beginning; one back from now as -90s, -30m, -24h\n"
+     "                     or -7d; earliest; latest\n" PARTITION_OPTION
      "  --dry-run          change nothing; read the records between, and say what would become of\n"
      "                     them: known already, conflicts, new, rejected by code, ignored\n"
      "  --limit N          records that --dry-run reads at most (1,000,000)\n"
