@@ -279,7 +279,7 @@ maintains 0 held --dry-run
 assert_eq 'what would be held' "backlog $(yyyymm 6)" "$(did '.usage.heldBy.reason, .usage.closedBefore')"
 maintains 0 held
 assert_eq 'what is held' "backlog $(yyyymm 6) true" \
-    "$(did ".usage.heldBy.reason, .usage.closedBefore, ($unread[.usage.heldBy.partition | tostring] == .usage.heldBy.unread)")"
+    "$(did ".usage.heldBy.reason, .usage.closedBefore, (${unread}[.usage.heldBy.partition | tostring] == .usage.heldBy.unread)")"
 "$tallyd" maintain -c "$work/held.yaml" >"$work/out"
 grep -Eq "^partition [0-2] has [0-9]+ records that aren't read, behind one of $(yyyymm 5)-15T" "$work/out" || die "for people: $(cat "$work/out")"
 sed "s/brokers: .*/brokers: 'localhost:1'/" "$work/held.yaml" >"$work/away.yaml"
