@@ -18,6 +18,7 @@ struct ledger_row {
     int64_t first_offset, next_offset;
     int64_t settled, blocked, duplicate, rejected, ignored, gap;
     int64_t paused_since_ms; /* since 1970; 0: not paused */
+    int64_t last_ms;         /* the timestamp of the last record counted; 0: none was, or it had none */
 };
 
 /* Pure: where a claim would start a partition (DESIGN §5) whose log begins at `low`: at the lower of what the

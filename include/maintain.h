@@ -2,7 +2,8 @@
 /* Prunes what nobody needs any more: outbox rows that were sent long ago, and the events of months that
  * are closed. Months are closed first, which is committed before anything of theirs goes: a settlement reads
  * usage_floor under a shared lock, so from then on none can add to them (DESIGN §4). Of a closed month the
- * quotas, sums and told alerts stay; rows that are pending or failed are never touched.
+ * quotas, sums and told alerts stay; rows that are pending or failed are never touched. A month isn't closed
+ * while events of it may wait on a paused partition or unread (backlog.h).
  *
  * Everything goes in small transactions, each with a pause behind it, that lock no row but those that they
  * delete. How far it is stands in the table `maintenance`, so that it goes on there after a restart. */
@@ -13,6 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "backlog.h"
 #include "config.h"
 #include "error.h"
 #include "mysql_db.h"
@@ -28,15 +30,19 @@ struct maintain_report {
     bool stopped;           /* the pause said to end: there may be more */
     int64_t sent_before_ms; /* rows sent before this; 0: none go */
     int64_t sent_rows;
-    int32_t floor_before;  /* usage_floor as it was found */
-    int32_t floor;         /* and as it is now, or would be */
-    int32_t months_before; /* events of months before this one go; 0: none do */
-    bool held;             /* more months would go, but for a paused partition */
+    int32_t floor_before;   /* usage_floor as it was found */
+    int32_t floor;          /* and as it is now, or would be */
+    int32_t months_before;  /* events of months before this one go; 0: none do */
+    bool paused;            /* more months would go, but for a paused partition */
+    struct backlog backlog; /* more would go, but for what isn't read yet */
     int64_t record_rows, block_rows;
     struct maintain_month *months; /* owned */
     size_t month_count;
 };
 void maintain_report_free(struct maintain_report *r);
+/* Why months stay open that would be closed else: "paused", "backlog", "unknown", "not begun"; NULL: none
+ * do. */
+const char *maintain_held_by(const struct maintain_report *r);
 
 /* Called between two transactions; returns false to end it there. */
 typedef bool maintain_pause_fn(void *ctx, int64_t ms);

@@ -26,8 +26,7 @@ struct rewind_target {
     int64_t value; /* an offset, or an instant in milliseconds since 1970 */
 };
 
-/* Reads "earliest", "latest", an offset in digits, a time as an event's (CONTRACT §1.1 rule 4: local without
- * an offset), or one back from `now_ms`, as -90s, -30m, -24h, -7d. */
+/* Reads "earliest", "latest", an offset in digits, or a point of time (moment.h). */
 bool rewind_target_parse(const char *text, int64_t now_ms, struct rewind_target *out)
     __attribute__((warn_unused_result));
 

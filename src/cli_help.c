@@ -100,8 +100,9 @@ static const struct page pages[] = {
      CODES_ALWAYS CODE_CONFIG CODE_KAFKA CODE_MYSQL CODE_SCHEMA, "tallyd lag -c tallyd.yaml"},
     {"rewind", "rewind -c FILE --to WHERE [--dry-run]", "move the group back, to replay, or ahead, to skip",
      CONFIG_OPTION
-     "  -t, --to WHERE     an offset; a time as 2026-11-30T12:00, with Z, +09:00 or in the zone; one\n"
-     "                     back from now as -90s, -30m, -24h or -7d; earliest; latest\n" PARTITION_OPTION
+     "  -t, --to WHERE     an offset; a time as 2026-11-30T12:00, with Z, +09:00 or in the zone; a\n"
+     "                     day as 2026-11-30, its beginning; one back from now as -90s, -30m, -24h\n"
+     "                     or -7d; earliest; latest\n" PARTITION_OPTION
      "  --dry-run          change nothing; read the records between, and say what would become of\n"
      "                     them: known already, conflicts, new, rejected by code, ignored\n"
      "  --limit N          records that --dry-run reads at most (1,000,000)\n"
@@ -224,9 +225,11 @@ static const struct page pages[] = {
      "\n"
      "Notifications that were sent more than maintain.sent_retention_days ago; and with\n"
      "maintain.usage_months, which is off by default, the events of older months: such a month is closed\n"
-     "first (an event of it is EVENT_TOO_OLD then), and its quotas, sums and told alerts stay. Goes in\n"
-     "small transactions with pauses. The daemon does the same every maintain.interval_ms; one\n"
-     "process at a time.\n",
+     "first (an event of it is EVENT_TOO_OLD then), and its quotas, sums and told alerts stay. It isn't\n"
+     "closed while events of it may wait: on a paused partition, or on one whose last settled record is\n"
+     "that old and that has more, which Kafka is asked then; the answer says which. Goes in small\n"
+     "transactions with pauses. The daemon does the same every maintain.interval_ms; one process at a\n"
+     "time.\n",
      CODES_ALWAYS CODE_CONFIG CODE_MYSQL CODE_SCHEMA CODE_NOT_DONE,
      "tallyd maintain -c tallyd.yaml --dry-run"},
     {"simulate", "simulate -c FILE [options]", "produce usage events with the shape of a real population",

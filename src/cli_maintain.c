@@ -56,6 +56,25 @@ static void print_rows(const struct maintain_report *r) {
     table_free(t);
 }
 
+static void print_held(const struct maintain_report *r) {
+    static const char stay[] = "months whose events may wait there stay open (`tallyd lag`)";
+    const struct backlog *b = &r->backlog;
+    char last[PERIOD_LOCAL_SIZE];
+    period_format_local(b->last_ms, last);
+    if (r->paused)
+        printf("a partition is paused: %s\n", stay);
+    if (b->reason == BACKLOG_UNREAD && b->last_ms)
+        printf("partition %d has %lld records that aren't read, behind one of %s: %s\n", b->partition,
+               (long long)b->unread, last, stay);
+    else if (b->reason == BACKLOG_UNREAD)
+        printf("partition %d has %lld records, and none of it was read yet: %s\n", b->partition,
+               (long long)b->unread, stay);
+    else if (b->reason == BACKLOG_NOT_BEGUN)
+        printf("the group has begun no partition, so that no month is closed now: what waits isn't known\n");
+    else if (b->reason == BACKLOG_UNKNOWN)
+        printf("whether records of old months wait couldn't be asked (%s): months stay open\n", b->why.text);
+}
+
 static void print_months(const struct config *cfg, const struct maintain_report *r, bool dry_run) {
     char before[16], after[16];
     month_text(r->floor_before, before);
@@ -66,8 +85,7 @@ static void print_months(const struct config *cfg, const struct maintain_report 
             after, dry_run ? "would be" : "are", before);
     else if (r->floor > 197001)
         printf("months before %s are closed\n", after);
-    if (r->held)
-        printf("a partition is paused: months whose events may wait there stay open (`tallyd lag`)\n");
+    print_held(r);
     if (cfg->maintain.usage_months == 0)
         printf("maintain.usage_months is 0: no month is closed, no event pruned\n");
     if (cfg->maintain.sent_retention_days == 0)
@@ -87,6 +105,19 @@ static json_t *month_json(int32_t month) {
     return month ? json_string(text) : json_null();
 }
 
+static json_t *held_json(const struct maintain_report *r) {
+    const struct backlog *b = &r->backlog;
+    char last[PERIOD_LOCAL_SIZE];
+    if (!maintain_held_by(r))
+        return json_null();
+    bool unread = b->reason == BACKLOG_UNREAD;
+    period_format_local(b->last_ms, last);
+    return json_pack("{s:s,s:o,s:o,s:o}", "reason", maintain_held_by(r), "partition",
+                     unread ? json_integer(b->partition) : json_null(), "unread",
+                     unread ? json_integer(b->unread) : json_null(), "lastRead",
+                     unread && b->last_ms ? json_string(last) : json_null());
+}
+
 static void print_json(const struct maintain_report *r, bool dry_run) {
     char text[PERIOD_LOCAL_SIZE];
     json_t *months = json_array();
@@ -96,13 +127,14 @@ static void print_json(const struct maintain_report *r, bool dry_run) {
                                                 "usageBlockRows", (json_int_t)r->months[i].blocks));
     if (r->sent_before_ms)
         period_format_local(r->sent_before_ms, text);
-    table_print_json(
-        json_pack("{s:b,s:{s:o,s:I},s:{s:o,s:o,s:o,s:I,s:I,s:o}}", "dryRun", dry_run, "outbox", "sentBefore",
-                  r->sent_before_ms ? json_string(text) : json_null(), "rows", (json_int_t)r->sent_rows,
-                  "usage", "closedBeforeUntilNow", month_json(r->floor_before), "closedBefore",
-                  month_json(r->floor), "prunedBefore", month_json(r->months_before), "usageRecordRows",
-                  (json_int_t)r->record_rows, "usageBlockRows", (json_int_t)r->block_rows, "months", months),
-        stdout);
+    table_print_json(json_pack("{s:b,s:{s:o,s:I},s:{s:o,s:o,s:o,s:o,s:I,s:I,s:o}}", "dryRun", dry_run,
+                               "outbox", "sentBefore", r->sent_before_ms ? json_string(text) : json_null(),
+                               "rows", (json_int_t)r->sent_rows, "usage", "closedBeforeUntilNow",
+                               month_json(r->floor_before), "closedBefore", month_json(r->floor), "heldBy",
+                               held_json(r), "prunedBefore", month_json(r->months_before), "usageRecordRows",
+                               (json_int_t)r->record_rows, "usageBlockRows", (json_int_t)r->block_rows,
+                               "months", months),
+                     stdout);
 }
 
 /* ---- the command ---- */

@@ -105,12 +105,13 @@ static void print_json(const struct change *c) {
 
 /* ---- partitions without a row ---- */
 
-static bool is_meant(const struct change *c, int32_t id) {
+/* One that is meant. */
+static bool lacks_row(const struct change *c, int32_t id) {
     return cli_partitions_has(&c->o->partitions, id) && !row_of(c->before, c->before_count, id);
 }
 
-/* Makes the rows that those meant lack. A group that has none at all gets them all, or the others would begin
- * as if the topic had grown. */
+/* Makes the rows that those meant lack, and pauses all those meant, at once. A group that has none at all
+ * gets them all, or the others would begin as if the topic had grown. */
 static bool begin_paused(struct change *c, const struct group *g, struct error *err) {
     struct ledger_begin *begins = mem_zero(g->partition_count, sizeof *begins);
     int32_t *paused = mem_zero(g->partition_count, sizeof *paused);
@@ -118,10 +119,9 @@ static bool begin_paused(struct change *c, const struct group *g, struct error *
     bool known = c->before_count > 0;
     for (size_t i = 0; i < g->partition_count; i++) {
         const struct group_partition *p = &g->partitions[i];
-        bool meant = is_meant(c, p->id);
-        if (meant || !known)
+        if (lacks_row(c, p->id) || !known)
             begins[n++] = (struct ledger_begin){p->id, ledger_start(p->low, p->committed, -1, known)};
-        if (meant)
+        if (cli_partitions_has(&c->o->partitions, p->id))
             paused[paused_count++] = p->id;
     }
     bool ok = ledger_rows_begin_paused(c->db, c->cfg, begins, n, paused, paused_count, err);
@@ -159,7 +159,7 @@ static int add_rows_by(rd_kafka_t *rk, struct change *c, struct error *err) {
     int code = all_there(c, ids, n);
     bool some = false;
     for (size_t i = 0; i < n; i++)
-        some = some || is_meant(c, ids[i]);
+        some = some || lacks_row(c, ids[i]);
     free(ids);
     if (code != EXIT_OK || !some)
         return code;
@@ -220,25 +220,30 @@ static int pause_them(struct change *c) {
     return code;
 }
 
-/* What has no row isn't paused either. */
-static int resume_them(struct change *c) {
-    struct error err = {0};
+/* What has no row isn't paused either. EXIT_USAGE after a message. */
+static int all_known(const struct change *c) {
     char why[512];
-    for (size_t i = 0; i < c->o->partitions.count || (i == 0 && c->before_count == 0); i++) {
-        if (c->before_count && row_of(c->before, c->before_count, c->o->partitions.ids[i]))
-            continue;
-        if (c->before_count)
-            snprintf(why, sizeof why, "the ledger has no partition %d of %s", c->o->partitions.ids[i],
-                     c->cfg->kafka.usage_topic);
-        else
-            snprintf(why, sizeof why, "the ledger has no partition of %s in group %s yet",
-                     c->cfg->kafka.usage_topic, c->cfg->kafka.group_id);
-        cli_error(c->o->command, c->before_count ? "--partition" : "group", why,
-                  c->before_count ? "nothing is changed; `tallyd lag` lists them"
-                                  : "nothing is paused; is it the right configuration?");
+    if (c->before_count == 0) {
+        snprintf(why, sizeof why, "the ledger has no partition of %s in group %s yet",
+                 c->cfg->kafka.usage_topic, c->cfg->kafka.group_id);
+        cli_error(c->o->command, "group", why, "nothing is paused; is it the right configuration?");
         return EXIT_USAGE;
     }
-    return set_rows(c, &err) ? EXIT_OK : cli_failed(c->o->command, &err);
+    for (size_t i = 0; i < c->o->partitions.count; i++) {
+        int32_t id = c->o->partitions.ids[i];
+        if (row_of(c->before, c->before_count, id))
+            continue;
+        snprintf(why, sizeof why, "the ledger has no partition %d of %s", id, c->cfg->kafka.usage_topic);
+        cli_error(c->o->command, "--partition", why, "nothing is changed; `tallyd lag` lists them");
+        return EXIT_USAGE;
+    }
+    return EXIT_OK;
+}
+
+static int resume_them(struct change *c) {
+    struct error err = {0};
+    int code = all_known(c);
+    return code != EXIT_OK || set_rows(c, &err) ? code : cli_failed(c->o->command, &err);
 }
 
 /* ---- the command ---- */

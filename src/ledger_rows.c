@@ -29,7 +29,10 @@ static void take_row(const struct db_rows *rows, struct ledger_row *r) {
                              .rejected = db_i64(rows, 8, 0),
                              .ignored = db_i64(rows, 9, 0),
                              .gap = db_i64(rows, 10, 0),
-                             .paused_since_ms = db_i64(rows, 11, 0)};
+                             .paused_since_ms = db_i64(rows, 11, 0),
+                             .last_ms = db_i64(rows, 12, 0)};
+    if (r->last_ms < 0)
+        r->last_ms = 0;
 }
 
 static bool read_rows(struct db *db, const struct config *cfg, const char *where, struct ledger_row **list,
@@ -42,7 +45,7 @@ static bool read_rows(struct db *db, const struct config *cfg, const char *where
         return false;
     buf_str(&sql,
             "SELECT partition_id, owner, batch_no, first_offset, next_offset, settled, blocked, duplicate, "
-            "rejected, ignored, gap, " LEDGER_PAUSED_SINCE " FROM consumer_ledger");
+            "rejected, ignored, gap, " LEDGER_PAUSED_SINCE ", last_timestamp_ms FROM consumer_ledger");
     ledger_where(db, &sql, cfg);
     buf_printf(&sql, "%s ORDER BY partition_id", where);
     bool ok = db_query(db, &sql, &rows, err);

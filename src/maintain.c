@@ -307,6 +307,16 @@ static int32_t first_kept(const struct config *cfg, int64_t now_ms) {
                        cfg->maintain.usage_months);
 }
 
+/* Keeps this month and those after it open, but for those that are closed already. False: it isn't in the
+ * way.
+ */
+static bool hold(struct job *j, int32_t month) {
+    if (month >= j->r->months_before || j->r->months_before <= j->r->floor)
+        return false;
+    j->r->months_before = month > j->r->floor ? month : j->r->floor;
+    return true;
+}
+
 /* What waits on a paused partition is of its own time, and must not find its month closed. */
 static bool hold_for_paused(struct job *j) {
     struct db_rows rows;
@@ -316,18 +326,33 @@ static bool hold_for_paused(struct job *j) {
         return false;
     bool some = db_next(&rows) && rows.row[0] && period_parse_utc(rows.row[0], &since_ms);
     db_rows_free(&rows);
-    int32_t month = some ? months_back(period_month(since_ms), j->cfg->event.max_past_months) : 0;
-    j->r->held = some && month < j->r->months_before;
-    if (j->r->held)
-        j->r->months_before = month;
+    j->r->paused = some && hold(j, backlog_month(j->cfg, since_ms));
     return true;
+}
+
+/* Nor must what nobody has read yet, after a long outage or with a database put back. */
+static bool hold_for_unread(struct job *j) {
+    struct backlog *b = &j->r->backlog;
+    if (j->r->months_before <= j->r->floor)
+        return true;
+    if (!backlog_find(j->db, j->cfg, j->r->months_before, b, j->err))
+        return false;
+    if (b->reason != BACKLOG_NONE)
+        hold(j, b->month);
+    return true;
+}
+
+const char *maintain_held_by(const struct maintain_report *r) {
+    static const char *const names[] = {NULL, "backlog", "unknown", "not begun"};
+    return names[r->backlog.reason] || !r->paused ? names[r->backlog.reason] : "paused";
 }
 
 static bool prune_months(struct job *j, int64_t now_ms) {
     if (j->cfg->maintain.usage_months == 0)
         return true;
     j->r->months_before = first_kept(j->cfg, now_ms);
-    return hold_for_paused(j) && raise_floor(j) && prune_usage(j, "usage_record", &j->r->record_rows) &&
+    return hold_for_paused(j) && hold_for_unread(j) && raise_floor(j) &&
+           prune_usage(j, "usage_record", &j->r->record_rows) &&
            (j->r->stopped || prune_usage(j, "usage_block", &j->r->block_rows));
 }
 

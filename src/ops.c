@@ -41,12 +41,13 @@ static void report(struct ops *o, const struct error *err) {
 }
 
 static void tell(const struct maintain_report *r, int64_t took_ms) {
-    bool some = r->sent_rows || r->record_rows || r->block_rows || r->floor > r->floor_before;
+    bool some =
+        r->sent_rows || r->record_rows || r->block_rows || r->floor > r->floor_before || maintain_held_by(r);
     if (!r->busy)
         LOG(some ? LOG_INFO : LOG_DEBUG, "maintained", LOG_I("outbox_rows", r->sent_rows),
             LOG_I("usage_record_rows", r->record_rows), LOG_I("usage_block_rows", r->block_rows),
             LOG_I("closed_before", r->floor), LOG_B("months_closed", r->floor > r->floor_before),
-            LOG_B("stopped", r->stopped), LOG_I("took_ms", took_ms));
+            LOG_O("held_by", maintain_held_by(r)), LOG_B("stopped", r->stopped), LOG_I("took_ms", took_ms));
 }
 
 /* After an error soon again, with what was in the way perhaps gone. */

@@ -5,29 +5,12 @@
 #include <string.h>
 
 #include "buf.h"
-#include "period.h"
+#include "moment.h"
 
 #define DIGITS_MAX 18 /* below 2^63 */
 
 static bool all_digits(const char *s, size_t n) {
     return n > 0 && n <= DIGITS_MAX && strspn(s, "0123456789") >= n;
-}
-
-static bool parse_back(const char *text, int64_t now_ms, int64_t *t_ms) {
-    static const struct {
-        char letter;
-        int64_t ms;
-    } units[] = {{'s', 1000}, {'m', 60000}, {'h', 3600000}, {'d', 86400000}};
-    size_t n = strlen(text);
-    if (n < 2 || n > 10 || !all_digits(text, n - 1))
-        return false;
-    for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
-        if (units[i].letter != text[n - 1])
-            continue;
-        *t_ms = now_ms - strtoll(text, NULL, 10) * units[i].ms;
-        return *t_ms >= 0;
-    }
-    return false;
 }
 
 bool rewind_target_parse(const char *text, int64_t now_ms, struct rewind_target *out) {
@@ -42,9 +25,7 @@ bool rewind_target_parse(const char *text, int64_t now_ms, struct rewind_target 
     if (all_digits(text, strlen(text)))
         return true;
     out->kind = REWIND_TIME;
-    if (text[0] == '-')
-        return parse_back(text + 1, now_ms, &out->value);
-    return period_parse(text, strlen(text), &out->value) && out->value >= 0;
+    return moment_parse(text, now_ms, &out->value);
 }
 
 /* ---- planning ---- */

@@ -45,6 +45,10 @@ event() {
 produce() {
     kcat -b "$KAFKA_BROKERS" -P -q -t "$usage_topic" -K '	' -X topic.partitioner=murmur2_random
 }
+# rejected_as CODE: records in the DLT.
+rejected_as() {
+    records "$dlt_topic" '%h\n' | tr ',' '\n' | grep -c "^x-error-code=$1\$" || :
+}
 rights() {
     sed -n "s/^-- GRANT/$1/p" "$root/config/grants.sql" | sed "s/'tallyd'@/'tallyd_run'@/; s/ TO / $2 /" |
         mariadb --no-defaults -h localhost -S "$MYSQL_SOCKET" -u "$MYSQL_ADMIN_USER" "$MYSQL_DATABASE"
@@ -249,3 +253,61 @@ kill -s TERM "$resting"
 ended 'the resting daemon' "$resting" 0
 assert_eq 'whether it was cut short' true "$(figure "$work/resting.log" maintained stopped)"
 echo 'ok maintain: the daemon does it by itself, says what is in the way, and ends in the middle of it'
+
+# ---- what isn't read yet keeps its months open ------------------------------------------------------------------------------------
+
+# As after a long outage, or with a database put back: the last record settled is of five months ago, as is what waits behind it.
+sql "UPDATE usage_floor SET closed_before = '1970-01-01'; DELETE FROM maintenance;
+     DELETE FROM usage_event_outbox WHERE family_id IN (2, 9); DELETE FROM usage_record WHERE family_id = 2"
+long_ago="$(yyyymm 5)-15T12:00:00+09:00" a_day_later="$(yyyymm 5)-16T12:00:00+09:00"
+group=$group.b # it begins behind what was produced so far
+configure "$work/held.yaml" 'maintain:
+  sent_retention_days: 0
+  interval_ms: 100
+  usage_months: 2
+  pause_ms: 0'
+configure "$work/open.yaml"
+maintains 0 held
+assert_eq 'of a group that has begun nothing' 'not begun 1970-01' "$(did '.usage.heldBy.reason, .usage.closedBefore')"
+"$tallyd" rewind -c "$work/open.yaml" --to latest --yes >"$work/rewind.out" 2>"$work/rewind.err" || die "rewind: $(cat "$work/rewind.err")"
+simulate seeding --seed-db --families 20 --start "$long_ago"
+simulate first --families 20 --count 200 --rate 0 --start "$long_ago" --seed 5
+timeout 60 "$tallyd" run -c "$work/open.yaml" --until-drained >"$work/open.log" 2>"$work/open.err" || die "run: exit code $?"
+simulate second --families 20 --count 200 --rate 0 --start "$a_day_later" --seed 6
+unread=$("$tallyd" lag -c "$work/open.yaml" --json | jq -c '[.partitions[] | select(.lag > 0) | {key: (.partition | tostring), value: .lag}] | from_entries')
+maintains 0 held --dry-run
+assert_eq 'what would be held' "backlog $(yyyymm 6)" "$(did '.usage.heldBy.reason, .usage.closedBefore')"
+maintains 0 held
+assert_eq 'what is held' "backlog $(yyyymm 6) true" \
+    "$(did ".usage.heldBy.reason, .usage.closedBefore, (${unread}[.usage.heldBy.partition | tostring] == .usage.heldBy.unread)")"
+"$tallyd" maintain -c "$work/held.yaml" >"$work/out"
+grep -Eq "^partition [0-2] has [0-9]+ records that aren't read, behind one of $(yyyymm 5)-15T" "$work/out" || die "for people: $(cat "$work/out")"
+sed "s/brokers: .*/brokers: 'localhost:1'/" "$work/held.yaml" >"$work/away.yaml"
+maintains 0 away
+assert_eq 'where Kafka is not to be asked' "unknown $(yyyymm 6)" "$(did '.usage.heldBy.reason, .usage.closedBefore')"
+before=$(rejected_as EVENT_TOO_OLD)
+"$tallyd" pause -c "$work/open.yaml" >"$work/out" # so that it stands
+launch held "$tallyd" run -c "$work/held.yaml"
+held=$launched
+told_held() { grep -qs '"event":"maintained".*"held_by":"backlog"' "$work/held.log"; }
+await 'the daemon says what keeps months open' 30 told_held
+assert_eq 'the floor' "$(month 6)" "$(sql 'SELECT closed_before FROM usage_floor')"
+"$tallyd" resume -c "$work/open.yaml" >"$work/out"
+closed() { [ "$(sql 'SELECT closed_before FROM usage_floor')" = "$(month 2)" ]; }
+await 'the backlog is read, and then its months are closed' 60 closed
+group_settled() { [ "$(sql "SELECT SUM(settled + blocked + duplicate + rejected) FROM consumer_ledger WHERE group_id = '$group'")" = 400 ]; }
+group_settled || die 'months were closed before the backlog was read'
+assert_eq 'events of the backlog that came too late' 0 "$(($(rejected_as EVENT_TOO_OLD) - before))"
+kill -s TERM "$held"
+ended 'the daemon' "$held" 0
+maintains 0 held # idle since, and nothing waits: that holds nothing
+assert_eq 'what is held in the end' "null $(yyyymm 2)" "$(did '.usage.heldBy, .usage.closedBefore')"
+sql "UPDATE usage_floor SET closed_before = '1970-01-01'; CREATE TABLE kept_row AS SELECT * FROM consumer_ledger WHERE group_id = '$group' AND partition_id = 1;
+     DELETE FROM consumer_ledger WHERE group_id = '$group' AND partition_id = 1"
+maintains 0 held --dry-run
+assert_eq 'what a partition without a row holds' 'backlog 1 1970-01' "$(did '.usage.heldBy.reason, .usage.heldBy.partition, .usage.closedBefore')"
+sql "INSERT INTO consumer_ledger SELECT * FROM kept_row; DROP TABLE kept_row"
+sql "UPDATE consumer_ledger SET paused = 1, paused_since = '$(month 4)' WHERE group_id = '$group' AND partition_id = 0"
+maintains 0 held
+assert_eq 'what a pause holds' "paused $(yyyymm 5)" "$(did '.usage.heldBy.reason, .usage.closedBefore')"
+echo 'ok maintain: months whose events may not be read yet stay open until they are'

@@ -29,6 +29,8 @@ static const struct {
     {"2026-11-30T12:00:00+09:00", REWIND_TIME, 1796007600000},
     {"2026-11-30T12:00", REWIND_TIME, 1796007600000}, /* in the zone */
     {"2026-11-30T12:00:00.250", REWIND_TIME, 1796007600250},
+    {"2026-11-30", REWIND_TIME, 1796007600000 - 12 * HOUR}, /* its beginning in the zone */
+    {"24h", REWIND_TIME, NOW - 24 * HOUR},
 };
 
 static const char *const no_targets[] = {
@@ -48,7 +50,13 @@ static const char *const no_targets[] = {
     " 5",
     "0x10",
     "now",
-    "2026-11-30",
+    "2026-11-3",
+    "2026-1-300",
+    "2026-02-30",
+    "-2026-11-3",
+    "24hs",
+    "h",
+    "s",
     "2026-11-31T12:00",
     "2026-11-30T25:00Z",
     "1969-12-31T00:00:00Z",
