@@ -26,6 +26,34 @@ assert_eq 'alerts told apart' "$(echo "$alerts" | wc -l)" "$(echo "$alerts" | so
 assert_eq 'runbook anchors' "$(echo "$alerts" | wc -l)" "$(grep -o '#alarm-.*' "$rules" | sort -u | wc -l)"
 echo "ok rules: $(echo "$alerts" | wc -l) alerts, each seen to fire and to end"
 
+# What people are sent to is there: the log's events, keys of the configuration, commands with their options.
+awk '/description: >-/ { inside = 1; next } /runbook:/ { inside = 0 } inside' "$rules" >"$work/texts"
+touch "$work/empty.yaml"
+"$tallyd" help events >"$work/events"
+"$tallyd" check -c "$work/empty.yaml" --print | awk '/^[^ #]/ { section = $1 } { print (/^ / ? section : "") $1 }' | tr -d ':' >"$work/keys"
+{ grep -oE '"[a-z]+_[a-z_]+"' "$work/texts" | tr -d '"' && grep -oE '\b[a-z]+_waiting' "$work/texts"; } | sort -u >"$work/named"
+[ "$(wc -l <"$work/named")" -ge 5 ] || die "hardly an event is named: $(tr '\n' ' ' <"$work/named")"
+while read -r event; do
+    grep -qE "(^|[^a-z_])$event([^a-z_]|\$)" "$work/events" || die "the log has no event $event"
+done <"$work/named"
+grep -oE '\b(kafka|redis|mysql|health|outbox|retry|cache|maintain|shutdown)\.[a-z_]+' "$work/texts" | sort -u >"$work/named"
+[ -s "$work/named" ] || die 'no key is named'
+while read -r key; do
+    grep -qx "$(echo "$key" | tr -d .)" "$work/keys" || die "there is no key $key"
+done <"$work/named"
+tr '\n' ' ' <"$work/texts" | tr -s ' ' | grep -oE '\btallyd ([a-z]+ )+-c FILE( --[a-z-]+)?' | sort -u >"$work/named"
+[ "$(wc -l <"$work/named")" -ge 5 ] || die "hardly a command is named: $(cat "$work/named")"
+while read -r _ command rest; do
+    "$tallyd" help "$command" >"$work/help" 2>&1 || die "there is no tallyd $command"
+    for word in $rest; do
+        case $word in
+        -c | FILE) ;;
+        *) grep -qE -e "(^|[ |])$word([ |]|\$)" "$work/help" || die "tallyd $command has no $word" ;;
+        esac
+    done
+done <"$work/named"
+echo 'ok rules: events, keys and commands that the alerts name exist'
+
 # As soon as README has one of the anchors it must have all.
 if grep -q 'id="alarm-' README.md; then
     grep -o '#alarm-.*' "$rules" | tr -d '#' | while read -r anchor; do
