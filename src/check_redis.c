@@ -158,6 +158,28 @@ static bool script(struct probe *p, struct error *err) {
     return true;
 }
 
+static void take_nothing(void *ctx, size_t i, const struct redis_reply_view *v) {
+    (void)ctx;
+    (void)i;
+    (void)v;
+}
+
+/* A write that changes nothing, as the key isn't there: refused for what a decision's would be refused for.
+ */
+static bool writes(struct probe *p, struct error *err) {
+    struct redis_command c = {0};
+    buf_str(redis_command_arg(&c), "SET");
+    key_remaining(redis_command_arg(&c), 0, 190001);
+    buf_str(redis_command_arg(&c), "0");
+    buf_str(redis_command_arg(&c), "XX");
+    redis_append(p->redis, &c);
+    redis_command_free(&c);
+    if (!redis_collect(p->redis, take_nothing, NULL, err))
+        return false;
+    check_add(p->r, item(CHECK_OK, "writes", NULL, NULL), "taken");
+    return true;
+}
+
 struct time_answer {
     int64_t ms;
 };
@@ -204,6 +226,10 @@ static void look(struct probe *p) {
         unanswered(p, "eviction", &err);
     if (!script(p, &err)) {
         check_add_error(p->r, CHECK_REDIS, "script", &err, NULL);
+        error_clear(&err);
+    }
+    if (!writes(p, &err)) {
+        check_add_error(p->r, CHECK_REDIS, "writes", &err, "nothing is decided until it takes them");
         error_clear(&err);
     }
     if (!clock_of(p, &err))

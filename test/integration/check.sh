@@ -29,7 +29,7 @@ restore() {
     admin "SET GLOBAL read_only = 0; SET GLOBAL init_connect = ''; SET GLOBAL max_allowed_packet = 16777216;
            DROP USER IF EXISTS 'check_weak'@'127.0.0.1'" || :
     redis REPLICAOF NO ONE >/dev/null || :
-    redis CONFIG SET maxmemory-policy noeviction maxmemory 0 >/dev/null || :
+    redis CONFIG SET maxmemory-policy noeviction maxmemory 0 min-replicas-to-write 0 >/dev/null || :
     redis ACL DELUSER check_weak >/dev/null || :
 }
 trap 'restore; finish' EXIT
@@ -96,7 +96,7 @@ checks 0 'ok    kafka   usage topic         .*: 6 partitions, 1 replica$'
 ! grep -qE '^(warn|FAIL)' "$work/out" || die 'something is wrong with a stack as it must be'
 for finding in 'config  file' 'kafka   brokers .* 1 broker' 'kafka   notification topic' 'kafka   DLT ' 'kafka   timestamps .*CreateTime' \
     'kafka   retention .*for ever' 'kafka   record size .*takes 1048588 bytes' 'kafka   group .*0 of 6' 'redis   server .*version [6-9]' \
-    'redis   role .*master' 'redis   memory' 'redis   eviction .*noeviction' 'redis   script' 'redis   clock .* ms (ahead of|behind) ours' \
+    'redis   role .*master' 'redis   memory' 'redis   eviction .*noeviction' 'redis   script' 'redis   writes .*taken' 'redis   clock .* ms (ahead of|behind) ours' \
     'mysql   server .*version' 'mysql   writable' 'mysql   isolation .*READ COMMITTED' 'mysql   packet .*16777216' 'mysql   schema .*applied' \
     'mysql   engine .*InnoDB' 'mysql   rights .*13 tables' 'mysql   clock .* ms (ahead of|behind) ours'; do
     says "ok    $finding"
@@ -192,9 +192,13 @@ checks 5 'FAIL  redis   server              .*WRONGPASS' "$work/redis_login.yaml
 redis CONFIG SET maxmemory-policy allkeys-lru >/dev/null
 checks 5 'FAIL  redis   eviction            maxmemory-policy is allkeys-lru, must be noeviction.* \(CONFIG SET'
 agrees 5 "$good"
-redis CONFIG SET maxmemory-policy noeviction maxmemory 1000000 >/dev/null
-checks 0 'warn  redis   memory              [0-9.]+ MiB used of 1.0 \(raise'
-redis CONFIG SET maxmemory 0 >/dev/null
+redis CONFIG SET maxmemory-policy noeviction maxmemory $(($(redis INFO memory | tr -d '\r' | awk -F: '$1 == "used_memory" { print $2 }') * 105 / 100)) >/dev/null
+checks 0 'warn  redis   memory              [0-9.]+ MiB used of [0-9.]+ \(raise'
+redis CONFIG SET maxmemory 1000 >/dev/null
+checks 5 'FAIL  redis   writes              .*OOM.* \(nothing is decided'
+redis CONFIG SET maxmemory 0 min-replicas-to-write 1 >/dev/null
+checks 5 'FAIL  redis   writes              .*NOREPLICAS'
+redis CONFIG SET min-replicas-to-write 0 >/dev/null
 redis REPLICAOF 127.0.0.1 "$closed" >/dev/null
 checks 5 'FAIL  redis   role                a replica of 127.0.0.1, .* \(point redis.host'
 redis REPLICAOF NO ONE >/dev/null
