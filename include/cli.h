@@ -50,6 +50,8 @@ int cli_usage(const char *command, const char *what, const char *must);
 /* The next option as by getopt_long, whose messages have another form: on a wrong
  * one cli_usage says so, and it returns '?'. `shorts` begins with ':'. */
 int cli_option(int argc, char **argv, const char *shorts, const struct option *longs);
+/* An argument as a message may repeat it: itself where it is plain text, otherwise what it is called. */
+const char *cli_shown(const char *argument, const char *name);
 /* A family's number as an argument: 1 … 2^53 - 1 in digits without a leading zero. */
 bool cli_family(const char *text, int64_t *out);
 /* Partitions as an argument, `0,3,5`, added to a list that the caller frees. */

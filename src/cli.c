@@ -11,6 +11,9 @@
 #include "kafka.h"
 #include "migrate.h"
 #include "period.h"
+#include "plain_text.h"
+
+#define SHOWN_MAX 100 /* bytes of an argument that a message repeats */
 
 void cli_error(const char *command, const char *what, const char *why, const char *hint) {
     fprintf(stderr, "tallyd %s: %s: %s%s%s%s\n", command, what, why, hint ? " (" : "", hint ? hint : "",
@@ -46,6 +49,10 @@ int cli_option(int argc, char **argv, const char *shorts, const struct option *l
         return c;
     cli_usage(argv[0], wrong_option(argv, c == ':', letter), c == ':' ? "needs a value" : "is no option");
     return '?';
+}
+
+const char *cli_shown(const char *argument, const char *name) {
+    return plain_text_fault(argument, SHOWN_MAX) ? name : argument;
 }
 
 bool cli_family(const char *text, int64_t *out) {

@@ -8,12 +8,14 @@
 #include "log.h"
 #include "outbox_admin.h"
 #include "period.h"
+#include "plain_text.h"
 #include "table.h"
 
 #define COMMAND "outbox"
 #define LIST_LIMIT 100
 #define CHANGE_LIMIT 10000
 #define LIMIT_MAX 100000
+#define NOTE_SIZE 640 /* holds a last_error */
 
 struct options {
     const char *path, *verb, *status, *reason;
@@ -79,16 +81,16 @@ static void lease_text(const struct outbox_entry *e, int64_t now_ms, char out[80
 }
 
 static json_t *entry_json(const struct outbox_entry *e) {
-    return json_pack("{s:I,s:o,s:I,s:I,s:s,s:o,s:I,s:o,s:o,s:{s:o,s:o,s:b},s:o,s:o,s:o}", "outboxId",
-                     (json_int_t)e->outbox_id, "eventId", text_json(e->event_id), "familyId",
-                     (json_int_t)e->family_id, "customerId", (json_int_t)e->customer_id, "status", e->status,
-                     "createdAt", time_json(e->created_ms), "tries", (json_int_t)e->retry_count,
-                     "nextRetryAt", time_json(e->next_retry_ms), "lastError", text_json(e->last_error),
-                     "lease", "owner",
-                     e->lease_owner ? json_integer((json_int_t)e->lease_owner) : json_null(), "until",
-                     time_json(e->lease_until_ms), "held", e->leased, "heldBackBy",
-                     e->behind ? json_integer((json_int_t)e->behind) : json_null(), "sentAt",
-                     time_json(e->sent_ms), "retriedAt", time_json(e->retried_ms));
+    return json_pack(
+        "{s:I,s:o,s:I,s:I,s:s,s:o,s:I,s:o,s:o,s:{s:o,s:o,s:b},s:o,s:o,s:o,s:b}", "outboxId",
+        (json_int_t)e->outbox_id, "eventId", text_json(e->event_id), "familyId", (json_int_t)e->family_id,
+        "customerId", (json_int_t)e->customer_id, "status", e->status, "createdAt", time_json(e->created_ms),
+        "tries", (json_int_t)e->retry_count, "nextRetryAt", time_json(e->next_retry_ms), "lastError",
+        text_json(e->last_error), "lease", "owner",
+        e->lease_owner ? json_integer((json_int_t)e->lease_owner) : json_null(), "until",
+        time_json(e->lease_until_ms), "held", e->leased, "heldBackBy",
+        e->behind ? json_integer((json_int_t)e->behind) : json_null(), "sentAt", time_json(e->sent_ms),
+        "retriedAt", time_json(e->retried_ms), "mayBePublished", e->may_be_published);
 }
 
 static void print_entries(const struct outbox_entries *found) {
@@ -197,6 +199,10 @@ static void print_one(const struct outbox_entry *e, int64_t now_ms, const char *
     add_field(t, "last_error", e->last_error);
     add_number(t, "lease_owner", e->lease_owner != 0, e->lease_owner);
     add_time(t, "lease_until", e->lease_until_ms, now_ms);
+    add_field(t, "on the topic",
+              e->sent_ms != OUTBOX_ADMIN_NEVER ? "yes"
+              : e->may_be_published            ? "it may be"
+                                               : "no");
     add_number(t, "waits for row", e->behind != 0, e->behind);
     add_payload(t, e->payload ? e->payload : "");
     table_print(t, stdout);
@@ -245,27 +251,51 @@ static int show(const struct config *cfg, struct db *db, void *options) {
 static void log_change(const struct options *o, const struct outbox_entry *e) {
     if (e->changed && o->reason)
         LOG(LOG_INFO, "outbox_skipped", LOG_I("outbox_id", e->outbox_id), LOG_I("family_id", e->family_id),
-            LOG_S("event_id", e->event_id), LOG_S("reason", o->reason), LOG_B("was_leased", e->leased));
+            LOG_S("event_id", e->event_id), LOG_S("reason", o->reason), LOG_B("was_leased", e->leased),
+            LOG_B("may_be_published", e->may_be_published));
     else if (e->changed)
         LOG(LOG_INFO, "outbox_retried", LOG_I("outbox_id", e->outbox_id), LOG_I("family_id", e->family_id),
             LOG_S("event_id", e->event_id), LOG_S("last_error", e->last_error));
 }
 
-static void note_text(const struct options *o, const struct outbox_entry *e, char out[160]) {
-    if (!e->changed)
-        snprintf(out, 160, "not changed: %s%s", e->why,
-                 e->status && e->leased && strstr(e->why, "leases") ? " (--force)" : "");
-    else if (o->reason && e->leased)
-        snprintf(out, 160, "a relay leases it and may have published it nevertheless");
-    else if (!o->reason && e->later_sent)
-        snprintf(out, 160, "%lld later one%s of its family went before it", (long long)e->later_sent,
-                 e->later_sent == 1 ? "" : "s");
+/* Of one that is skipped: why the topic may have it. */
+static void doubt_text(const struct outbox_entry *e, char out[NOTE_SIZE]) {
+    char until[PERIOD_LOCAL_SIZE] = "?";
+    if (e->lease_until_ms != OUTBOX_ADMIN_NEVER)
+        period_format_local(e->lease_until_ms, until);
+    if (e->leased || e->lease_owner)
+        snprintf(out, NOTE_SIZE, "%s being published by %lld until %s; it may %s", e->leased ? "is" : "was",
+                 (long long)e->lease_owner, until, e->leased ? "be sent nevertheless" : "have been sent");
     else
-        out[0] = '\0';
+        snprintf(out, NOTE_SIZE, "a try to publish it ended as '%s'; it may have been sent",
+                 e->last_error ? e->last_error : "");
+}
+
+/* Of one that goes again. */
+static void again_text(const struct outbox_entry *e, char out[NOTE_SIZE]) {
+    char later[80] = "";
+    if (e->later_sent)
+        snprintf(later, sizeof later, "%lld later one%s of its family went before it",
+                 (long long)e->later_sent, e->later_sent == 1 ? "" : "s");
+    snprintf(out, NOTE_SIZE, "%s%s%s",
+             e->may_be_published ? "it was skipped when it may have been sent, so it may come twice" : "",
+             e->may_be_published && *later ? "; " : "", later);
+}
+
+/* What else there is to say of a row that is changed, or why it isn't; "": nothing. */
+static void note_text(const struct options *o, const struct outbox_entry *e, char out[NOTE_SIZE]) {
+    out[0] = '\0';
+    if (!e->changed)
+        snprintf(out, NOTE_SIZE, "not changed: %s%s", e->why,
+                 e->status && e->leased && strstr(e->why, "leases") ? " (--force)" : "");
+    else if (!o->reason)
+        again_text(e, out);
+    else if (e->may_be_published)
+        doubt_text(e, out);
 }
 
 static void print_changes(const struct options *o, const struct outbox_entries *done) {
-    char note[160];
+    char note[NOTE_SIZE];
     struct table *t = table_new("id", "event", "family", "was", "is", "note", NULL);
     for (size_t i = 0; i < done->count; i++) {
         const struct outbox_entry *e = &done->items[i];
@@ -281,12 +311,15 @@ static void print_changes(const struct options *o, const struct outbox_entries *
     table_free(t);
 }
 
-static json_t *change_json(const struct outbox_entry *e) {
-    return json_pack("{s:I,s:o,s:o,s:o,s:b,s:b,s:I,s:o}", "outboxId", (json_int_t)e->outbox_id, "eventId",
-                     text_json(e->event_id), "familyId",
-                     e->status ? json_integer((json_int_t)e->family_id) : json_null(), "was",
-                     text_json(e->status), "changed", e->changed, "leased", e->leased, "laterSent",
-                     (json_int_t)e->later_sent, "why", *e->why ? json_string(e->why) : json_null());
+static json_t *change_json(const struct options *o, const struct outbox_entry *e) {
+    char note[NOTE_SIZE];
+    note_text(o, e, note);
+    return json_pack(
+        "{s:I,s:o,s:o,s:o,s:b,s:b,s:b,s:I,s:o,s:o}", "outboxId", (json_int_t)e->outbox_id, "eventId",
+        text_json(e->event_id), "familyId", e->status ? json_integer((json_int_t)e->family_id) : json_null(),
+        "was", text_json(e->status), "changed", e->changed, "leased", e->leased, "mayBePublished",
+        e->may_be_published, "laterSent", (json_int_t)e->later_sent, "why",
+        *e->why ? json_string(e->why) : json_null(), "note", *note ? text_json(note) : json_null());
 }
 
 static int tell_changes(const struct options *o, const struct outbox_entries *done, bool more) {
@@ -297,7 +330,7 @@ static int tell_changes(const struct options *o, const struct outbox_entries *do
         if (!o->dry_run)
             log_change(o, &done->items[i]);
         if (o->json)
-            json_array_append_new(rows, change_json(&done->items[i]));
+            json_array_append_new(rows, change_json(o, &done->items[i]));
     }
     if (o->json) {
         table_print_json(json_pack("{s:b,s:I,s:O,s:b}", "dryRun", o->dry_run, "changed", (json_int_t)changed,
@@ -377,19 +410,6 @@ static bool is_number(const char *text, int64_t most, int64_t *out) {
     return len && len < 19 && strspn(text, "0123456789") == len && *out >= 1 && *out <= most;
 }
 
-/* One line of text that a terminal only shows. */
-static bool is_reason(const char *text) {
-    size_t len = strlen(text);
-    for (const char *s = text; *s; s++) {
-        if ((unsigned char)*s < 0x20 || *s == 0x7f)
-            return false;
-    }
-    json_t *json = json_string(text);
-    bool utf8 = json != NULL;
-    json_decref(json);
-    return utf8 && len && len <= OUTBOX_ADMIN_REASON_MAX;
-}
-
 static bool is_status(const char *text) {
     static const char *const words[] = {"pending", "failed", "sent", "all"};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
@@ -400,6 +420,7 @@ static bool is_status(const char *text) {
 }
 
 static int read_option(struct options *o, int c) {
+    const char *fault;
     if (c == 'c')
         o->path = optarg;
     else if (c == 's' && !is_status(o->status = optarg))
@@ -408,8 +429,8 @@ static int read_option(struct options *o, int c) {
         return cli_usage(COMMAND, "--family", "must be a family's number, 1 … 9007199254740991");
     else if (c == 'l' && !is_number(optarg, LIMIT_MAX, &o->limit))
         return cli_usage(COMMAND, "--limit", "must be a whole number, 1 … 100000");
-    else if (c == 'r' && !is_reason(o->reason = optarg))
-        return cli_usage(COMMAND, "--reason", "must be one line of text, 1 … 400 bytes");
+    else if (c == 'r' && (fault = plain_text_fault(o->reason = optarg, OUTBOX_ADMIN_REASON_MAX)))
+        return cli_usage(COMMAND, "--reason", fault);
     o->json = o->json || c == 'j';
     o->all_failed = o->all_failed || c == 'a';
     o->dry_run = o->dry_run || c == 'd';
@@ -443,7 +464,8 @@ static int check_ids(const struct options *o) {
     int64_t id;
     for (size_t i = 0; i < o->id_count; i++) {
         if (!is_number(o->ids[i], INT64_MAX, &id))
-            return cli_usage(COMMAND, o->ids[i], "must be the number of a row, as list shows it");
+            return cli_usage(COMMAND, cli_shown(o->ids[i], "ID"),
+                             "must be the number of a row, as list shows it");
     }
     return EXIT_OK;
 }
@@ -511,5 +533,5 @@ int cli_outbox(int argc, char **argv) {
         code = verbs[i].check(&o);
         return code == EXIT_OK ? cli_with_database(COMMAND, o.path, LOG_INFO, verbs[i].run, &o) : code;
     }
-    return cli_usage(COMMAND, o.verb, "must be list, show, retry or skip");
+    return cli_usage(COMMAND, cli_shown(o.verb, "the verb"), "must be list, show, retry or skip");
 }

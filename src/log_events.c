@@ -158,7 +158,7 @@ static const struct log_event events[] = {
     /* said by commands, on standard error */
     {"outbox_retried", I, "outbox_id family_id event_id last_error", NULL,
      "`tallyd outbox retry` sends a failed notification again", ""},
-    {"outbox_skipped", I, "outbox_id family_id event_id reason was_leased", NULL,
+    {"outbox_skipped", I, "outbox_id family_id event_id reason was_leased may_be_published", NULL,
      "`tallyd outbox skip` gave a pending one up", ""},
     {"dlt_redriven", I, "records sent cannot_go refused topic code", NULL,
      "`tallyd dlt redrive --yes` sent rejected records again", ""},
