@@ -366,7 +366,7 @@ static void print_redrive(const struct job *j) {
                (long long)j->rejected_again, j->redrive ? "are" : "would be");
 }
 
-static void print_redrive_json(const struct job *j) {
+static void print_redrive_json(const struct job *j, bool ok) {
     int32_t partition;
     int64_t offset;
     json_t *all = job_json(j);
@@ -374,7 +374,7 @@ static void print_redrive_json(const struct job *j) {
     if (j->redrive) {
         json_object_set_new(all, "sent", json_integer((json_int_t)redrive_sent(j->redrive)));
         json_object_set_new(all, "refused", json_integer((json_int_t)redrive_refused(j->redrive)));
-        bool stopped = redrive_position(j->redrive, &partition, &offset);
+        bool stopped = !ok && redrive_position(j->redrive, &partition, &offset);
         json_object_set_new(all, "resumeFrom",
                             stopped ? json_sprintf("%d:%lld", partition, (long long)offset) : json_null());
     }
@@ -398,7 +398,7 @@ static int redrive_ends(struct job *j, bool ok, const struct error *err) {
     const struct options *o = j->o;
     sort_found(j);
     if (o->json)
-        print_redrive_json(j);
+        print_redrive_json(j, ok);
     else
         print_redrive(j);
     if (j->redrive)
@@ -552,6 +552,12 @@ static bool is_code(const char *text) {
     return len && len <= DLT_CODE_MAX && !text[len];
 }
 
+/* As Kafka has them. */
+static bool is_topic(const char *text) {
+    size_t len = strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-");
+    return len && len <= DLT_TOPIC_MAX && !text[len] && strcmp(text, ".") != 0 && strcmp(text, "..") != 0;
+}
+
 /* A day alone is its beginning. In the zone, which is known only once the configuration is read. */
 static bool read_time(const char *text, int64_t *out) {
     char whole[40];
@@ -573,8 +579,8 @@ static int read_option(struct options *o, struct times *times, int c) {
         times->since = optarg;
     else if (c == 'U')
         times->until = optarg;
-    else if (c == 'T')
-        o->topic = optarg;
+    else if (c == 'T' && !is_topic(o->topic = optarg))
+        return cli_usage(COMMAND, "--topic", "must be a topic's name");
     else if (c == 'p' && !read_partition(optarg, &o->sel))
         return cli_usage(COMMAND, "--partition", "must be a partition's number");
     else if (c == 'o' && !read_offsets(optarg, &o->sel))
@@ -603,12 +609,14 @@ static int check_verb(struct options *o, int rest) {
         return EXIT_OK;
     }
     if (!redrives && !lists)
-        return cli_usage(COMMAND, o->verb, "must be list, show or redrive");
+        return cli_usage(COMMAND, cli_shown(o->verb, "the verb"), "must be list, show or redrive");
     if (rest)
-        return cli_usage(COMMAND, o->place, "isn't an option");
+        return cli_usage(COMMAND, cli_shown(o->place, "an argument"), "isn't an option");
     if (o->raw || (lists && (o->yes || o->topic || o->from)))
         return cli_usage(COMMAND, o->verb,
                          lists ? "takes no --raw, --yes, --from or --topic" : "takes no --raw");
+    if (o->yes && o->limited) /* must not pass for so many that are sent */
+        return cli_usage(COMMAND, "--limit", "goes with no --yes, which sends all that are chosen");
     if (o->sel.last != INT64_MAX && o->sel.partition < 0)
         return cli_usage(COMMAND, "--offset", "needs --partition");
     return EXIT_OK;

@@ -198,7 +198,7 @@ static const struct page pages[] = {
      "    --until TIME     and before this one\n"
      "    --partition N    of the DLT\n"
      "    --offset A[-B]   of that partition's, both included\n"
-     "  --limit N          rows to be shown at most (100)\n"
+     "  --limit N          rows to be shown at most (100); not with --yes, which sends all of them\n"
      "  --json             one JSON document instead of a table\n"
      "\n"
      "Looks as far as the topic reached when it began, so that what is rejected again isn't sent\n"
