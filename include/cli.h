@@ -5,6 +5,7 @@
 #define TALLYD_CLI_H
 
 #include <getopt.h>
+#include <jansson.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -62,6 +63,10 @@ struct cli_partitions {
 bool cli_partitions_add(struct cli_partitions *list, const char *text);
 /* Whether the partition is meant: one of the list, or any where nothing was named. */
 bool cli_partitions_has(const struct cli_partitions *list, int32_t id);
+/* An instant as local time with its offset; null for a negative one, which is none. New. */
+json_t *cli_time_json(int64_t ms);
+/* Text as JSON; null where it's NULL or isn't UTF-8. New. */
+json_t *cli_text_json(const char *text);
 /* The exit code for an error. */
 int cli_exit_code(const struct error *err);
 /* Says an error as `tallyd COMMAND: area: text`; returns its exit code. */

@@ -84,6 +84,19 @@ bool cli_partitions_add(struct cli_partitions *list, const char *text) {
     }
 }
 
+json_t *cli_time_json(int64_t ms) {
+    char text[PERIOD_LOCAL_SIZE];
+    if (ms < 0)
+        return json_null();
+    period_format_local(ms, text);
+    return json_string(text);
+}
+
+json_t *cli_text_json(const char *text) {
+    json_t *j = text ? json_string(text) : NULL;
+    return j ? j : json_null();
+}
+
 int cli_exit_code(const struct error *err) {
     switch (err->area) {
     case ERROR_CONFIG:
