@@ -176,12 +176,6 @@ static void time_text(int64_t ms, char out[PERIOD_LOCAL_SIZE]) {
         period_format_local(ms, out);
 }
 
-static json_t *time_json(int64_t ms) {
-    char text[PERIOD_LOCAL_SIZE];
-    time_text(ms, text);
-    return ms < 0 ? json_null() : json_string(text);
-}
-
 static json_t *number_json(int64_t n) {
     return n < 0 ? json_null() : json_integer((json_int_t)n);
 }
@@ -260,8 +254,8 @@ static json_t *codes_json(const struct job *j) {
     for (size_t i = 0; i < j->code_count; i++) {
         const struct code_count *c = &j->codes[i];
         json_t *one = json_pack("{s:o,s:I,s:o,s:o}", "code", bytes_json(c->code, strlen(c->code)), "records",
-                                (json_int_t)c->records, "oldest", time_json(c->oldest_ms), "newest",
-                                time_json(c->newest_ms));
+                                (json_int_t)c->records, "oldest", cli_time_json(c->oldest_ms), "newest",
+                                cli_time_json(c->newest_ms));
         if (j->topic) {
             json_object_set_new(one, "rejectedAgain", json_integer((json_int_t)c->rejected_again));
             json_object_set_new(one, "cannotGo", json_integer((json_int_t)c->cannot));
@@ -277,7 +271,7 @@ static json_t *record_json(const struct dlt_record *r) {
                      bytes_json(r->message, strlen(r->message)), "originalTopic",
                      bytes_json(r->topic, strlen(r->topic)), "originalPartition",
                      number_json(r->original_partition), "originalOffset", number_json(r->original_offset),
-                     "originalTime", time_json(r->time_ms), "truncated", r->cut);
+                     "originalTime", cli_time_json(r->time_ms), "truncated", r->cut);
 }
 
 static json_t *job_json(const struct job *j) {
