@@ -103,10 +103,9 @@ asks 2 skip 1 --reason "$(printf 'two\nlines')"
 asks 2 skip 1 --reason "$(printf 'bad \377 byte')"
 asks 2 skip 1 --reason "$(head -c 401 /dev/zero | tr '\0' x)"
 # C1, what turns the direction, what isn't seen: none may wait in the table for the next terminal.
-for hidden in '\302\233' '\342\200\256' '\342\200\213' '\363\240\201\201' '\342\200\250' '\355\240\200' '\300\257'; do
-    asks 2 skip 1 --reason "$(printf "a${hidden}b")"
-    # shellcheck disable=SC2059 # octal
-    ! grep -q "$(printf "$hidden")" "$work/case.err" || die 'the message repeats what a terminal would obey'
+for hidden in '\0302\0233' '\0342\0200\0256' '\0342\0200\0213' '\0363\0240\0201\0201' '\0342\0200\0250' '\0355\0240\0200' '\0300\0257'; do
+    asks 2 skip 1 --reason "$(printf '%b' "a${hidden}b")"
+    ! grep -q "$(printf '%b' "$hidden")" "$work/case.err" || die 'the message repeats what a terminal would obey'
 done
 grep -q 'must be UTF-8' "$work/case.err" || die 'the message does not say what is wrong with it'
 for verb in show retry skip "$(printf 'list\033[31m')"; do
