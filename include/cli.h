@@ -5,6 +5,7 @@
 #define TALLYD_CLI_H
 
 #include <getopt.h>
+#include <jansson.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -50,6 +51,8 @@ int cli_usage(const char *command, const char *what, const char *must);
 /* The next option as by getopt_long, whose messages have another form: on a wrong
  * one cli_usage says so, and it returns '?'. `shorts` begins with ':'. */
 int cli_option(int argc, char **argv, const char *shorts, const struct option *longs);
+/* An argument as a message may repeat it: itself where it is plain text, otherwise what it is called. */
+const char *cli_shown(const char *argument, const char *name);
 /* A family's number as an argument: 1 … 2^53 - 1 in digits without a leading zero. */
 bool cli_family(const char *text, int64_t *out);
 /* Partitions as an argument, `0,3,5`, added to a list that the caller frees. */
@@ -60,6 +63,10 @@ struct cli_partitions {
 bool cli_partitions_add(struct cli_partitions *list, const char *text);
 /* Whether the partition is meant: one of the list, or any where nothing was named. */
 bool cli_partitions_has(const struct cli_partitions *list, int32_t id);
+/* An instant as local time with its offset; null for a negative one, which is none. New. */
+json_t *cli_time_json(int64_t ms);
+/* Text as JSON; null where it's NULL or isn't UTF-8. New. */
+json_t *cli_text_json(const char *text);
 /* The exit code for an error. */
 int cli_exit_code(const struct error *err);
 /* Says an error as `tallyd COMMAND: area: text`; returns its exit code. */

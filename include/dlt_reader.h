@@ -47,7 +47,7 @@ void dlt_record_read(const rd_kafka_message_t *msg, struct dlt_record *r);
  */
 typedef bool dlt_take_fn(void *ctx, rd_kafka_message_t **msg, const struct dlt_record *r, struct error *err);
 
-/* `rk` is a kafka_reader_new handle. */
+/* `rk` is a kafka_reader_new handle. A partition that is asked for and isn't there is an error. */
 bool dlt_read(rd_kafka_t *rk, const struct config *cfg, const struct dlt_selection *sel, dlt_take_fn *take,
               void *ctx, struct error *err) __attribute__((warn_unused_result));
 

@@ -58,7 +58,8 @@ bool outbox_mark_failed(struct db *db, int64_t owner, int64_t id, const char *ev
  * try that failed for a reason of the row's own; `why` (may be NULL) is recorded. */
 bool outbox_release(struct db *db, int64_t owner, const int64_t *ids, size_t n, int64_t retry_in_ms,
                     bool count_try, const char *why, struct error *err) __attribute__((warn_unused_result));
-/* Gives up every lease of the owner, at shutdown. */
+/* Ends every lease of the owner, at shutdown. Whose it was stays: some may have been published and not
+ * marked, when the database was away, which an operator who skips them has to know. */
 bool outbox_release_all(struct db *db, int64_t owner, struct error *err) __attribute__((warn_unused_result));
 /* The pending rows of these events that the owner holds, in order, with what is left of their leases. */
 bool outbox_find_held(struct db *db, int64_t owner, const char *const *event_ids, size_t n,

@@ -26,10 +26,11 @@ struct outbox_entry {
     int64_t lease_owner; /* 0: nobody */
     bool leased;         /* and still */
     int64_t next_retry_ms, lease_until_ms, created_ms, sent_ms, retried_ms;
-    int64_t behind;     /* the earlier pending row of its family that it waits for; 0: none */
-    int64_t later_sent; /* later rows of its family that are sent already */
-    bool changed;       /* by a change */
-    char why[120];      /* why not; "" where nothing was asked */
+    int64_t behind;        /* the earlier pending row of its family that it waits for; 0: none */
+    int64_t later_sent;    /* later rows of its family that are sent already */
+    bool may_be_published; /* the topic may have it, see outbox_admin_may_be_published */
+    bool changed;          /* by a change */
+    char why[120];         /* why not; "" where nothing was asked */
 };
 
 struct outbox_entries {
@@ -45,6 +46,11 @@ struct outbox_filter {
     int64_t after;  /* rows above this outbox_id */
     int64_t limit;
 };
+
+/* Pure: whether the topic may have it, by what the row tells. Of a pending one a relay marks it only after
+ * the acknowledgement: a lease, held or run out, is a publish whose end nobody wrote down, and so is an error
+ * that it was given up with. A failed one was refused, unless it was skipped in such a doubt. */
+bool outbox_admin_may_be_published(const struct outbox_entry *e);
 
 /* Appends the rows of the filter by their number. */
 bool outbox_admin_list(struct db *db, const struct outbox_filter *filter, struct outbox_entries *out,
@@ -63,6 +69,8 @@ struct outbox_change {
     bool force;         /* skips what is leased too */
     bool dry_run;
 };
+/* Pure: whether the row is to be changed; `why` says why not. */
+bool outbox_admin_judge(const struct outbox_change *change, struct outbox_entry *e);
 /* Does that to up to OUTBOX_ADMIN_PAGE rows and appends what became of each, found or not. */
 bool outbox_admin_change(struct db *db, const struct outbox_change *change, const int64_t *ids, size_t n,
                          struct outbox_entries *out, struct error *err) __attribute__((warn_unused_result));

@@ -31,7 +31,8 @@ bool redrive_add(struct redrive *r, rd_kafka_message_t *msg, int64_t time_ms, st
 bool redrive_flush(struct redrive *r, struct error *err) __attribute__((warn_unused_result));
 int64_t redrive_sent(const struct redrive *r);
 int64_t redrive_refused(const struct redrive *r);
-/* The first record that wasn't acknowledged when it was given up; false: there is none. */
+/* Where one that was given up goes on: the first record that wasn't acknowledged, or behind the last one that
+ * was; false: nothing was gathered yet. */
 bool redrive_position(const struct redrive *r, int32_t *partition, int64_t *offset);
 void redrive_free(struct redrive *r);
 

@@ -11,6 +11,9 @@
 #include "kafka.h"
 #include "migrate.h"
 #include "period.h"
+#include "plain_text.h"
+
+#define SHOWN_MAX 100 /* bytes of an argument that a message repeats */
 
 void cli_error(const char *command, const char *what, const char *why, const char *hint) {
     fprintf(stderr, "tallyd %s: %s: %s%s%s%s\n", command, what, why, hint ? " (" : "", hint ? hint : "",
@@ -48,6 +51,10 @@ int cli_option(int argc, char **argv, const char *shorts, const struct option *l
     return '?';
 }
 
+const char *cli_shown(const char *argument, const char *name) {
+    return plain_text_fault(argument, SHOWN_MAX) ? name : argument;
+}
+
 bool cli_family(const char *text, int64_t *out) {
     size_t digits = strspn(text, "0123456789");
     *out = strtoll(text, NULL, 10);
@@ -75,6 +82,19 @@ bool cli_partitions_add(struct cli_partitions *list, const char *text) {
             return true;
         text += digits + 1;
     }
+}
+
+json_t *cli_time_json(int64_t ms) {
+    char text[PERIOD_LOCAL_SIZE];
+    if (ms < 0)
+        return json_null();
+    period_format_local(ms, text);
+    return json_string(text);
+}
+
+json_t *cli_text_json(const char *text) {
+    json_t *j = text ? json_string(text) : NULL;
+    return j ? j : json_null();
 }
 
 int cli_exit_code(const struct error *err) {

@@ -67,12 +67,6 @@ static void time_text(int64_t ms, char out[PERIOD_LOCAL_SIZE]) {
         period_format_local(ms, out);
 }
 
-static json_t *time_json(int64_t ms) {
-    char text[PERIOD_LOCAL_SIZE];
-    time_text(ms, text);
-    return ms < 0 ? json_null() : json_string(text);
-}
-
 static json_t *number_json(int64_t n) {
     return n < 0 ? json_null() : json_integer((json_int_t)n);
 }
@@ -146,8 +140,8 @@ static json_t *codes_json(const struct job *j) {
     for (size_t i = 0; i < j->found.code_count; i++) {
         const struct dlt_code_count *c = &j->found.codes[i];
         json_t *one = json_pack("{s:o,s:I,s:o,s:o}", "code", bytes_json(c->code, strlen(c->code)), "records",
-                                (json_int_t)c->records, "oldest", time_json(c->oldest_ms), "newest",
-                                time_json(c->newest_ms));
+                                (json_int_t)c->records, "oldest", cli_time_json(c->oldest_ms), "newest",
+                                cli_time_json(c->newest_ms));
         if (j->topic) {
             json_object_set_new(one, "rejectedAgain", json_integer((json_int_t)c->rejected_again));
             json_object_set_new(one, "cannotGo", json_integer((json_int_t)c->cannot));
@@ -163,7 +157,7 @@ static json_t *record_json(const struct dlt_record *r) {
                      bytes_json(r->message, strlen(r->message)), "originalTopic",
                      bytes_json(r->topic, strlen(r->topic)), "originalPartition",
                      number_json(r->original_partition), "originalOffset", number_json(r->original_offset),
-                     "originalTime", time_json(r->time_ms), "truncated", r->cut);
+                     "originalTime", cli_time_json(r->time_ms), "truncated", r->cut);
 }
 
 static json_t *job_json(const struct job *j) {
@@ -248,7 +242,7 @@ static void print_redrive(const struct job *j) {
                (long long)j->found.rejected_again, j->redrive ? "are" : "would be");
 }
 
-static void print_redrive_json(const struct job *j) {
+static void print_redrive_json(const struct job *j, bool ok) {
     int32_t partition;
     int64_t offset;
     json_t *all = job_json(j);
@@ -256,7 +250,7 @@ static void print_redrive_json(const struct job *j) {
     if (j->redrive) {
         json_object_set_new(all, "sent", json_integer((json_int_t)redrive_sent(j->redrive)));
         json_object_set_new(all, "refused", json_integer((json_int_t)redrive_refused(j->redrive)));
-        bool stopped = redrive_position(j->redrive, &partition, &offset);
+        bool stopped = !ok && redrive_position(j->redrive, &partition, &offset);
         json_object_set_new(all, "resumeFrom",
                             stopped ? json_sprintf("%d:%lld", partition, (long long)offset) : json_null());
     }
@@ -280,7 +274,7 @@ static int redrive_ends(struct job *j, bool ok, const struct error *err) {
     const struct cli_dlt_options *o = j->o;
     dlt_survey_sort(&j->found);
     if (o->json)
-        print_redrive_json(j);
+        print_redrive_json(j, ok);
     else
         print_redrive(j);
     if (j->redrive)

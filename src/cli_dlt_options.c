@@ -47,6 +47,12 @@ static bool is_code(const char *text) {
     return len && len <= DLT_CODE_MAX && !text[len];
 }
 
+/* As Kafka has them. */
+static bool is_topic(const char *text) {
+    size_t len = strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-");
+    return len && len <= DLT_TOPIC_MAX && !text[len] && strcmp(text, ".") != 0 && strcmp(text, "..") != 0;
+}
+
 /* A day alone is its beginning. In the zone, which is known only once the configuration is read. */
 static bool read_time(const char *text, int64_t *out) {
     char whole[40];
@@ -64,8 +70,8 @@ static int take_option(struct cli_dlt_options *o, int c) {
         o->since = optarg;
     else if (c == 'U')
         o->until = optarg;
-    else if (c == 'T')
-        o->topic = optarg;
+    else if (c == 'T' && !is_topic(o->topic = optarg))
+        return cli_usage(COMMAND, "--topic", "must be a topic's name");
     else if (c == 'p' && !read_partition(optarg, &o->sel))
         return cli_usage(COMMAND, "--partition", "must be a partition's number");
     else if (c == 'o' && !read_offsets(optarg, &o->sel))
@@ -94,12 +100,14 @@ static int check_verb(struct cli_dlt_options *o, int rest) {
         return EXIT_OK;
     }
     if (!redrives && !lists)
-        return cli_usage(COMMAND, o->verb, "must be list, show or redrive");
+        return cli_usage(COMMAND, cli_shown(o->verb, "the verb"), "must be list, show or redrive");
     if (rest)
-        return cli_usage(COMMAND, o->place, "isn't an option");
+        return cli_usage(COMMAND, cli_shown(o->place, "an argument"), "isn't an option");
     if (o->raw || (lists && (o->yes || o->topic || o->from)))
         return cli_usage(COMMAND, o->verb,
                          lists ? "takes no --raw, --yes, --from or --topic" : "takes no --raw");
+    if (o->yes && o->limited) /* must not pass for so many that are sent */
+        return cli_usage(COMMAND, "--limit", "goes with no --yes, which sends all that are chosen");
     if (o->sel.last != INT64_MAX && o->sel.partition < 0)
         return cli_usage(COMMAND, "--offset", "needs --partition");
     return EXIT_OK;

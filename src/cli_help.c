@@ -182,13 +182,15 @@ static const struct page pages[] = {
      "    --all-failed     all of them in place of ID..., --limit at most (10000)\n"
      "    --dry-run        only say which\n"
      "  skip ID...         pending ones end as failed, and those behind them go on\n"
-     "    --reason TEXT    why, for the next who looks\n"
+     "    --reason TEXT    why, for the next who looks: one line, without characters that aren't seen\n"
      "    --force          also those that a relay leases; it may be publishing them just now\n"
      "  --json             one JSON document instead of a table\n"
      "\n"
      "A family's notifications go in order, except past a failed one: one that is sent again comes\n"
      "after those that went meanwhile, which retry tells. A relay leases what it's about to publish;\n"
-     "a lease that has run out (a killed process') is taken over by the next sweep.\n",
+     "a lease that has run out (a killed process') is taken over by the next sweep. A row is marked as\n"
+     "sent only after the topic has it, so what a relay leases or leased may have been sent: skip says\n"
+     "so (mayBePublished), and notes it in last_error.\n",
      CODES_ALWAYS CODE_CONFIG CODE_MYSQL CODE_SCHEMA CODE_NOT_DONE,
      "tallyd outbox skip -c tallyd.yaml 4711 --reason 'the customer has left'"},
     {"dlt", "dlt list|show|redrive -c FILE ...", "look at rejected records, and send them again",
@@ -209,7 +211,7 @@ static const struct page pages[] = {
      "    --until TIME     and before this one\n"
      "    --partition N    of the DLT\n"
      "    --offset A[-B]   of that partition's, both included\n"
-     "  --limit N          rows to be shown at most (100)\n"
+     "  --limit N          rows to be shown at most (100); not with --yes, which sends all of them\n"
      "  --json             one JSON document instead of a table\n"
      "\n"
      "Looks as far as the topic reached when it began, so that what is rejected again isn't sent\n"

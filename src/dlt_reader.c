@@ -56,7 +56,7 @@ void dlt_record_read(const rd_kafka_message_t *msg, struct dlt_record *r) {
     r->original_partition = header_number(h, "x-original-partition");
     r->original_offset = header_number(h, "x-original-offset");
     r->time_ms = header_number(h, "x-original-timestamp");
-    if (!h || rd_kafka_header_get_last(h, "x-original-timestamp", &value, &len) != RD_KAFKA_RESP_ERR_NO_ERROR)
+    if (r->time_ms < 0) /* the record keeps the original's, too */
         r->time_ms = rd_kafka_message_timestamp(msg, &type);
     r->cut = h && rd_kafka_header_get_last(h, "x-truncated", &value, &len) == RD_KAFKA_RESP_ERR_NO_ERROR;
 }
@@ -170,6 +170,16 @@ static int by_id(const void *x, const void *y) {
     return (a > b) - (a < b);
 }
 
+static bool has_partition(const int32_t *ids, size_t n, const char *topic, int32_t partition,
+                          struct error *err) {
+    for (size_t i = 0; i < n; i++) {
+        if (ids[i] == partition)
+            return true;
+    }
+    return error_set(err, ERROR_KAFKA, ERROR_STOP, ERROR_NOT_DONE, 0, "%s has no partition %d", topic,
+                     partition);
+}
+
 bool dlt_read(rd_kafka_t *rk, const struct config *cfg, const struct dlt_selection *sel, dlt_take_fn *take,
               void *ctx, struct error *err) {
     const char *topic = cfg->kafka.dlt_topic;
@@ -180,7 +190,7 @@ bool dlt_read(rd_kafka_t *rk, const struct config *cfg, const struct dlt_selecti
     if (n)
         qsort(ids, n, sizeof *ids, by_id);
     int64_t *first = mem_zero(n, sizeof *first), *end = mem_zero(n, sizeof *end);
-    bool ok = true;
+    bool ok = sel->partition < 0 || has_partition(ids, n, topic, sel->partition, err);
     for (size_t i = 0; ok && i < n; i++)
         ok = find_bounds(rk, topic, sel, ids[i], &first[i], &end[i], err);
     for (size_t i = 0; ok && i < n; i++) {

@@ -225,7 +225,7 @@ bool outbox_release(struct db *db, int64_t owner, const int64_t *ids, size_t n, 
 
 bool outbox_release_all(struct db *db, int64_t owner, struct error *err) {
     struct buf sql = {0};
-    buf_str(&sql, "UPDATE usage_event_outbox SET lease_owner = NULL, lease_until = NULL WHERE 1 = 1");
+    buf_str(&sql, "UPDATE usage_event_outbox SET lease_until = UTC_TIMESTAMP(3) WHERE 1 = 1");
     buf_printf(&sql, HELD, (long long)owner);
     bool ok = db_exec(db, &sql, NULL, err);
     buf_free(&sql);

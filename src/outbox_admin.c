@@ -10,6 +10,9 @@
 
 /* Another transaction may hold a row for a moment. */
 #define LOCK_TRIES 3
+/* How last_error begins of a row that was skipped. */
+#define SKIPPED "skipped by an operator: "
+#define SKIPPED_IN_DOUBT "skipped by an operator, may have been sent: "
 
 static void entry_free(struct outbox_entry *e) {
     free(e->event_id);
@@ -36,6 +39,18 @@ static struct outbox_entry *add_entry(struct outbox_entries *out) {
     }
     out->items[out->count] = (struct outbox_entry){0};
     return &out->items[out->count++];
+}
+
+static bool begins(const char *text, const char *with) {
+    return text && strncmp(text, with, strlen(with)) == 0;
+}
+
+bool outbox_admin_may_be_published(const struct outbox_entry *e) {
+    if (strcmp(e->status, "SENT") == 0 || e->lease_owner != 0 || e->leased)
+        return true;
+    if (strcmp(e->status, "FAILED") == 0)
+        return begins(e->last_error, SKIPPED_IN_DOUBT);
+    return e->last_error && !begins(e->last_error, SKIPPED);
 }
 
 /* ---- reading ---- */
@@ -78,6 +93,7 @@ static void take_row(const struct db_rows *rows, struct outbox_entries *out) {
     e->behind = db_i64(rows, 15, 0);
     e->later_sent = db_i64(rows, 16, 0);
     e->payload = text_of(rows, 17);
+    e->may_be_published = outbox_admin_may_be_published(e);
 }
 
 static bool take_rows(struct db *db, const struct buf *sql, struct outbox_entries *out, struct error *err) {
@@ -176,8 +192,7 @@ static bool read_rows(struct db *db, const int64_t *ids, size_t n, struct outbox
     return ok;
 }
 
-/* Whether it's to be changed; `why` says why not. */
-static bool judge(const struct outbox_change *c, struct outbox_entry *e) {
+bool outbox_admin_judge(const struct outbox_change *c, struct outbox_entry *e) {
     bool pending = strcmp(e->status, "PUBLISH_PENDING") == 0, failed = strcmp(e->status, "FAILED") == 0;
     const char *why = !pending && !failed   ? "it is sent"
                       : c->skip && failed   ? "it has failed already"
@@ -189,12 +204,12 @@ static bool judge(const struct outbox_change *c, struct outbox_entry *e) {
     return *why == '\0';
 }
 
-static void change_sql(struct db *db, const struct outbox_change *c, struct buf *sql) {
+static void change_sql(struct db *db, const struct outbox_change *c, bool in_doubt, struct buf *sql) {
     buf_str(sql, "UPDATE usage_event_outbox FORCE INDEX (PRIMARY) SET next_retry_at = NULL, lease_owner = "
                  "NULL, lease_until = NULL, ");
     if (c->skip) {
-        char text[OUTBOX_ADMIN_REASON_MAX + 40];
-        snprintf(text, sizeof text, "skipped by an operator: %s", c->reason);
+        char text[OUTBOX_ADMIN_REASON_MAX + sizeof SKIPPED_IN_DOUBT];
+        snprintf(text, sizeof text, "%s%s", in_doubt ? SKIPPED_IN_DOUBT : SKIPPED, c->reason);
         buf_str(sql, "status = 'FAILED', last_error = ");
         db_quote(db, sql, text, strlen(text));
         buf_str(sql, " WHERE status = 'PUBLISH_PENDING'");
@@ -207,15 +222,21 @@ static void change_sql(struct db *db, const struct outbox_change *c, struct buf 
     buf_str(sql, " AND outbox_id IN ");
 }
 
-/* Writes those that were judged so; they are locked, so each must still be what it was judged by. */
-static bool write_rows(struct db *db, const struct outbox_change *c, const int64_t *ids, size_t n,
-                       struct error *err) {
+/* Writes those that were judged so, the ones in doubt apart; they are locked, so each must still be what it
+ * was judged by. */
+static bool write_rows(struct db *db, const struct outbox_change *c, const struct outbox_entries *rows,
+                       size_t first, bool in_doubt, struct error *err) {
+    int64_t due[OUTBOX_ADMIN_PAGE], changed = 0;
     struct buf sql = {0};
-    int64_t changed = 0;
+    size_t n = 0;
+    for (size_t i = first; i < rows->count; i++) {
+        if (rows->items[i].changed && rows->items[i].may_be_published == in_doubt)
+            due[n++] = rows->items[i].outbox_id;
+    }
     if (n == 0 || c->dry_run)
         return true;
-    change_sql(db, c, &sql);
-    db_append_list(&sql, ids, n);
+    change_sql(db, c, in_doubt, &sql);
+    db_append_list(&sql, due, n);
     bool ok = db_exec(db, &sql, &changed, err);
     buf_free(&sql);
     if (ok && changed != (int64_t)n)
@@ -226,17 +247,14 @@ static bool write_rows(struct db *db, const struct outbox_change *c, const int64
 
 static bool change_once(struct db *db, const struct outbox_change *c, const int64_t *ids, size_t n,
                         struct outbox_entries *out, struct error *err) {
-    int64_t due[OUTBOX_ADMIN_PAGE];
-    size_t due_count = 0, first = out->count;
+    size_t first = out->count;
     if (!db_ensure(db, err) || !db_exec_text(db, "START TRANSACTION", NULL, err) ||
         !lock_rows(db, ids, n, err) || !read_rows(db, ids, n, out, err))
         return false;
-    for (size_t i = first; i < out->count; i++) {
-        out->items[i].changed = judge(c, &out->items[i]);
-        if (out->items[i].changed)
-            due[due_count++] = out->items[i].outbox_id;
-    }
-    return write_rows(db, c, due, due_count, err) && db_exec_text(db, "COMMIT", NULL, err);
+    for (size_t i = first; i < out->count; i++)
+        out->items[i].changed = outbox_admin_judge(c, &out->items[i]);
+    return write_rows(db, c, out, first, false, err) && write_rows(db, c, out, first, true, err) &&
+           db_exec_text(db, "COMMIT", NULL, err);
 }
 
 /* What was asked for and isn't there. */

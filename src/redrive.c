@@ -29,9 +29,9 @@ struct redrive {
     struct parcel parcels[CHUNK_RECORDS];
     size_t count, bytes, in_flight;
     int64_t sent, refused_count;
-    bool stopped;
-    int32_t stop_partition;
-    int64_t stop_offset;
+    bool begun, stopped;
+    int32_t next_partition; /* begun: behind the last that was acknowledged or refused; */
+    int64_t next_offset;    /* stopped: the first that was neither */
 };
 
 const char *redrive_obstacle(const struct dlt_record *r, const char *topic) {
@@ -121,30 +121,49 @@ static bool is_refusal(rd_kafka_resp_err_t code) {
     return code == RD_KAFKA_RESP_ERR_INVALID_TIMESTAMP || why.action == ERROR_REJECT;
 }
 
+/* Without brokers each would wait as long as a message may take, and wasn't refused for good. */
 static void retry_refused_alone(struct redrive *r) {
+    rd_kafka_resp_err_t away = RD_KAFKA_RESP_ERR_NO_ERROR;
     for (size_t i = 0; r->count > 1 && i < r->count; i++) {
-        if (!is_refusal(r->parcels[i].result))
+        struct parcel *p = &r->parcels[i];
+        if (!is_refusal(p->result))
             continue;
-        produce(r, &r->parcels[i]);
+        if (away != RD_KAFKA_RESP_ERR_NO_ERROR) {
+            p->result = away;
+            continue;
+        }
+        produce(r, p);
         await_reports(r);
+        if (p->result != RD_KAFKA_RESP_ERR_NO_ERROR && !is_refusal(p->result))
+            away = p->result;
     }
 }
 
+static void set_next(struct redrive *r, const struct parcel *p, int64_t beyond) {
+    r->next_partition = p->msg->partition;
+    r->next_offset = p->msg->offset + beyond;
+    r->begun = true;
+}
+
+/* Parcels are in the order of the DLT. */
 static rd_kafka_resp_err_t count_results(struct redrive *r) {
     rd_kafka_resp_err_t failure = RD_KAFKA_RESP_ERR_NO_ERROR;
     for (size_t i = 0; i < r->count; i++) {
         const struct parcel *p = &r->parcels[i];
-        if (p->result == RD_KAFKA_RESP_ERR_NO_ERROR) {
+        bool refused = is_refusal(p->result);
+        if (p->result == RD_KAFKA_RESP_ERR_NO_ERROR)
             r->sent++;
-        } else if (is_refusal(p->result)) {
-            r->refused_count++;
-            r->refused(r->ctx, p->msg->partition, p->msg->offset, rd_kafka_err2str(p->result));
-        } else if (!r->stopped) { /* parcels are in the order of the DLT */
+        else if (!refused && !r->stopped) {
             r->stopped = true;
-            r->stop_partition = p->msg->partition;
-            r->stop_offset = p->msg->offset;
+            set_next(r, p, 0);
             failure = p->result;
         }
+        if (refused) {
+            r->refused_count++;
+            r->refused(r->ctx, p->msg->partition, p->msg->offset, rd_kafka_err2str(p->result));
+        }
+        if (!r->stopped)
+            set_next(r, p, 1);
     }
     return failure;
 }
@@ -165,9 +184,22 @@ bool redrive_flush(struct redrive *r, struct error *err) {
     return failure == RD_KAFKA_RESP_ERR_NO_ERROR || kafka_error(failure, "redrive", r->topic, err);
 }
 
+/* What the record holds in memory, its headers included: they have no limit of their own. */
+static size_t size_of(const rd_kafka_message_t *msg) {
+    size_t size = msg->len + msg->key_len, len;
+    rd_kafka_headers_t *h = NULL;
+    const char *name;
+    const void *value;
+    if (rd_kafka_message_headers(msg, &h) != RD_KAFKA_RESP_ERR_NO_ERROR)
+        return size;
+    for (size_t i = 0; rd_kafka_header_get_all(h, i, &name, &value, &len) == RD_KAFKA_RESP_ERR_NO_ERROR; i++)
+        size += strlen(name) + len;
+    return size;
+}
+
 bool redrive_add(struct redrive *r, rd_kafka_message_t *msg, int64_t time_ms, struct error *err) {
     r->parcels[r->count++] = (struct parcel){.r = r, .msg = msg, .time_ms = time_ms};
-    r->bytes += msg->len + msg->key_len;
+    r->bytes += size_of(msg);
     return (r->count < CHUNK_RECORDS && r->bytes < CHUNK_BYTES) || redrive_flush(r, err);
 }
 
@@ -181,9 +213,9 @@ int64_t redrive_refused(const struct redrive *r) {
 
 bool redrive_position(const struct redrive *r, int32_t *partition, int64_t *offset) {
     bool unsent = !r->stopped && r->count; /* gathered when reading failed */
-    *partition = unsent ? r->parcels[0].msg->partition : r->stop_partition;
-    *offset = unsent ? r->parcels[0].msg->offset : r->stop_offset;
-    return r->stopped || unsent;
+    *partition = unsent ? r->parcels[0].msg->partition : r->next_partition;
+    *offset = unsent ? r->parcels[0].msg->offset : r->next_offset;
+    return r->begun || unsent;
 }
 
 void redrive_free(struct redrive *r) {

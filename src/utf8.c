@@ -28,10 +28,25 @@ bool utf8_is_unseen(uint32_t c) {
     static const struct {
         uint32_t first, last;
     } unseen[] = {
-        {0x00, 0x1F},     {0x7F, 0x9F},                       /* C0, DEL, C1 */
-        {0xAD, 0xAD},     {0x61C, 0x61C},   {0x180E, 0x180E}, /* soft hyphen; direction; a separator */
-        {0x200B, 0x200F}, {0x2028, 0x202E},                   /* without width; line ends; direction */
-        {0x2060, 0x206F}, {0xFEFF, 0xFEFF}, {0xFFF9, 0xFFFB}, {0xE0000, 0xE007F},
+        {0x00, 0x1F},       /* C0 */
+        {0x7F, 0x9F},       /* DEL, C1 */
+        {0xAD, 0xAD},       /* soft hyphen */
+        {0x34F, 0x34F},     /* grapheme joiner */
+        {0x61C, 0x61C},     /* Arabic letter mark */
+        {0x115F, 0x1160},   /* Hangul fillers */
+        {0x17B4, 0x17B5},   /* Khmer inherent vowels */
+        {0x180B, 0x180F},   /* Mongolian selectors */
+        {0x200B, 0x200F},   /* without width; marks of direction */
+        {0x2028, 0x202E},   /* separators of lines and paragraphs; embeddings and overrides */
+        {0x2060, 0x206F},   /* word joiner, invisible operators, isolates */
+        {0x3164, 0x3164},   /* Hangul filler */
+        {0xFEFF, 0xFEFF},   /* byte order mark */
+        {0xFFA0, 0xFFA0},   /* half-width Hangul filler */
+        {0xFFF0, 0xFFFB},   /* interlinear annotation */
+        {0xFFFE, 0xFFFF},   /* no characters */
+        {0x1BCA0, 0x1BCA3}, /* shorthand format controls */
+        {0x1D173, 0x1D17A}, /* musical format controls */
+        {0xE0000, 0xE0FFF}, /* tags, further variation selectors */
     };
     for (size_t i = 0; i < sizeof unseen / sizeof *unseen; i++) {
         if (c >= unseen[i].first && c <= unseen[i].last)

@@ -41,10 +41,17 @@ counts() {
 # ---- what there is ----------------------------------------------------------------------------------------------------
 
 for usage in '' 'lsit' 'list x' 'list --yes' 'list --raw' 'list --code x' 'list --limit -1' 'list --since yesterday' 'list --offset 5' 'list --partition 0 --offset 5-3' \
-    'list --partition x' 'show' 'show 1' 'show 1:x' 'show 1:2 3:4' 'show 1:2 --raw --json' 'show 1:2 --code A' 'redrive --raw' 'redrive 1:2' 'redrive --from 5'; do
+    'list --partition x' 'show' 'show 1' 'show 1:x' 'show 1:2 3:4' 'show 1:2 --raw --json' 'show 1:2 --code A' 'redrive --raw' 'redrive 1:2' 'redrive --from 5' 'redrive --yes --limit 5' 'redrive --topic a/b'; do
     # shellcheck disable=SC2086 # a list of words
     asks 2 $usage
 done
+for odd in "$(printf 'lsit\033[31m')" "$(printf 'redrive\302\233')"; do
+    asks 2 "$odd"
+    ! grep -qP '[\x00-\x09\x0b-\x1f\x7f-\xff]' "$work/case.err" || die 'the message repeats what a terminal would obey'
+done
+asks 2 redrive --topic "$(printf 'a\033[31m')" --yes
+asks 4 redrive --partition 99 --yes
+grep -q "$dlt_topic has no partition 99" "$work/case.err" || die 'it does not say that there is no such partition'
 asks 0 list
 assert_eq 'an empty DLT' '0 records' "$(cat "$work/out")"
 asks 11 show 0:0

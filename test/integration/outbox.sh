@@ -101,9 +101,17 @@ done
 asks 2 skip 1 --reason ''
 asks 2 skip 1 --reason "$(printf 'two\nlines')"
 asks 2 skip 1 --reason "$(printf 'bad \377 byte')"
-asks 2 skip 1 --reason "$(printf 'a \302\233 control')"
-asks 2 skip 1 --reason "$(printf 'turned \342\200\256 round')"
 asks 2 skip 1 --reason "$(head -c 401 /dev/zero | tr '\0' x)"
+# C1, what turns the direction, what isn't seen: none may wait in the table for the next terminal.
+for hidden in '\0302\0233' '\0342\0200\0256' '\0342\0200\0213' '\0363\0240\0201\0201' '\0342\0200\0250' '\0355\0240\0200' '\0300\0257'; do
+    asks 2 skip 1 --reason "$(printf '%b' "a${hidden}b")"
+    ! grep -q "$(printf '%b' "$hidden")" "$work/case.err" || die 'the message repeats what a terminal would obey'
+done
+grep -q 'must be UTF-8' "$work/case.err" || die 'the message does not say what is wrong with it'
+for verb in show retry skip "$(printf 'list\033[31m')"; do
+    asks 2 "$verb" "$(printf 'x\302\233\033y')" --reason x
+    ! grep -qP '[\x00-\x09\x0b-\x1f\x7f-\xff]' "$work/case.err" || die "outbox $verb: the message repeats what a terminal would obey"
+done
 echo 'ok outbox: list and show, with nothing a terminal would obey'
 
 # ---- skip -------------------------------------------------------------------------------------------------------------
@@ -119,19 +127,31 @@ grep -q '4 of 4 rows: not changed' "$work/case.err" || die 'it does not say how 
 asks 0 skip 2 --dry-run --reason x
 sql 'SELECT * FROM usage_event_outbox' | cmp -s - "$work/before" || die 'something has changed'
 asks 11 skip 3 1 --reason "it's \"gone\" \\ 없음" --json
-assert_eq 'the one whose lease ran out, and the one leased' '1 false head,false third,true' "$(out '.changed, .dryRun, (.rows[] | "\(.eventId),\(.changed)")')"
-assert_eq 'what its relay may have done' 'third,true' "$(out '.rows[] | select(.changed) | "\(.eventId),\(.mayBePublished)"')"
-assert_eq 'a skipped row' "FAILED 0 skipped by an operator: it's \"gone\" \\ 없음 nobody" "$(row third)"
-assert_eq 'the log' "outbox_skipped 3 it's \"gone\" \\ 없음" "$(jq -r '.event, .outbox_id, .reason' "$work/changes" | tr '\n' ' ' | sed 's/ $//')"
+assert_eq 'the one whose lease ran out, and the one leased' '1 false head,false,true third,true,true' \
+    "$(out '.changed, .dryRun, (.rows[] | "\(.eventId),\(.changed),\(.mayBePublished)")')"
+out '.rows[1].note' | grep -qE '^was being published by 77 until 20[0-9T:.+-]+; it may have been sent$' || die "it doesn't say that a relay had it: $(out '.rows[1].note')"
+assert_eq 'a skipped row' "FAILED 0 skipped by an operator, may have been sent: it's \"gone\" \\ 없음 nobody" "$(row third)"
+assert_eq 'the log' "outbox_skipped 3 it's \"gone\" \\ 없음 true" "$(jq -r '.event, .outbox_id, .reason, .may_be_published' "$work/changes" | tr '\n' ' ' | sed 's/ $//')"
+asks 0 show 3 --json
+assert_eq 'whether the skipped one may be on the topic' 'third true 3 false' "$(out '.rows[] | .eventId, .mayBePublished')"
+asks 0 skip 2 --json --reason 'not due' --dry-run
+assert_eq 'one that no relay had' 'false null' "$(out '.rows[] | .mayBePublished, .note')"
+# A try without an answer gives the lease up, and may have reached the topic all the same.
+put unknown 7 PUBLISH_PENDING NULL 0 "'Local: Message timed out'"
+asks 0 skip "$(id unknown)" --reason 'no more'
+shows 'failed +a try to publish it ended as .Local: Message timed out.; it may have been sent$'
+asks 0 retry "$(id unknown)" --dry-run
+shows 'pending +it was skipped when it may have been sent, so it may come twice$'
+sql "DELETE FROM usage_event_outbox WHERE event_id = 'unknown'; DELETE FROM alert_state WHERE event_id = 'unknown'"
 # What waits behind a stuck one goes on once that is skipped.
 launch daemon "$tallyd" run -c "$good"
 daemon=$launched
 await 'others are told' 30 sent other
 assert_eq 'the one behind it' 'PUBLISH_PENDING 0 - nobody' "$(row second)"
 asks 0 skip 1 --force --reason 'its relay is gone'
-shows '^1 +head +1 +pending +failed +a relay leases it and may have published it nevertheless$'
+shows '^1 +head +1 +pending +failed +is being published by 77 until 20[0-9T:.+-]+; it may be sent nevertheless$'
 await 'the one behind it is told' 30 sent second
-assert_eq 'the skipped one' "FAILED 0 skipped by an operator: its relay is gone nobody" "$(row head)"
+assert_eq 'the skipped one' "FAILED 0 skipped by an operator, may have been sent: its relay is gone nobody" "$(row head)"
 sql "DELETE FROM usage_event_outbox WHERE event_id = 'done'; DELETE FROM alert_state WHERE event_id = 'done'" # nobody had told it
 audits 0
 case ${BROKER_KIND:-} in
@@ -141,11 +161,24 @@ embedded*) ;;
     trap 'kill -s CONT "$(cat "$TALLYD_TEST_DIR/kafka/pid")" 2>/dev/null || :; finish' EXIT
     kill -s STOP "$(cat "$TALLYD_TEST_DIR/kafka/pid")"
     put inhand 5 PUBLISH_PENDING NULL 0
-    leased() { [ "$(sql "SELECT lease_until > UTC_TIMESTAMP(3) FROM usage_event_outbox WHERE event_id = 'inhand'")" = 1 ]; }
-    await 'the relay has it' 30 leased
+    leased() { [ "$(sql "SELECT lease_until > UTC_TIMESTAMP(3) FROM usage_event_outbox WHERE event_id = '$1'")" = 1 ]; }
+    await 'the relay has it' 30 leased inhand
     asks 11 skip "$(id inhand)" --reason late
     kill -s CONT "$(cat "$TALLYD_TEST_DIR/kafka/pid")"
     await 'it is told' 60 sent inhand
+    # Forced, it ends as failed, whatever the relay marks afterwards; the topic has it nevertheless.
+    kill -s STOP "$(cat "$TALLYD_TEST_DIR/kafka/pid")"
+    put forced 8 PUBLISH_PENDING NULL 0
+    await 'the relay has it' 30 leased forced
+    asks 0 skip "$(id forced)" --force --reason now --json
+    assert_eq 'what is in hand, forced' 'true true' "$(out '.rows[] | .changed, .mayBePublished')"
+    kill -s CONT "$(cat "$TALLYD_TEST_DIR/kafka/pid")"
+    lost() { grep -q '"event":"outbox_lease_lost"' "$work/daemon.log"; }
+    await 'the relay finds that it is not its own' 60 lost
+    assert_eq 'one that was sent after its skip' 'FAILED 0 skipped by an operator, may have been sent: now nobody' "$(row forced)"
+    assert_eq 'on the topic' 1 "$(records "$notification_topic" '%s\n' | grep -c '"eventId":"forced"')"
+    audits 0
+    sql "UPDATE usage_event_outbox SET status = 'SENT', sent_at = UTC_TIMESTAMP(3), last_error = NULL WHERE event_id = 'forced'"
     ;;
 esac
 echo 'ok outbox: skip leaves alone what a relay leases, and what waited behind goes on'
@@ -157,7 +190,7 @@ assert_eq 'what would go' 'true 4 head,1 third,0 evil,1 3,0' "$(out '.dryRun, .c
 assert_eq 'a dry run' 4 "$(sql "SELECT COUNT(*) FROM usage_event_outbox WHERE status = 'FAILED'")"
 sql "UPDATE usage_event_outbox SET retry_count = 10, lease_owner = 5, lease_until = UTC_TIMESTAMP(3) + INTERVAL 1 HOUR WHERE event_id = 'head'"
 asks 11 retry 1 2 99 1
-shows '^1 +head +1 +failed +pending +1 later one of its family went before it$'
+shows '^1 +head +1 +failed +pending +it was skipped .*; 1 later one of its family went before it$'
 shows '^2 +second +1 +sent +- +not changed: it is sent$'
 assert_eq 'the log' outbox_retried "$(jq -r '.event' "$work/changes")"
 await 'it is told' 30 sent head

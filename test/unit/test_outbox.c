@@ -343,8 +343,13 @@ START_TEST(all_released_at_shutdown) {
     ck_assert_msg(outbox_release_all(db, ME, &err), "%s", err.text);
     stores_expect(
         db, STATES, 5,
-        "1|PUBLISH_PENDING|NULL|0|0\n2|PUBLISH_PENDING|1|0|0\n3|PUBLISH_PENDING|99|0|0\n4|PUBLISH_PENDING|NULL|0|0\n5|SENT|99|0|0\n"
-        "6|FAILED|99|0|0\n7|PUBLISH_PENDING|NULL|0|0\n8|PUBLISH_PENDING|NULL|0|0\n");
+        "1|PUBLISH_PENDING|99|0|0\n2|PUBLISH_PENDING|1|0|0\n3|PUBLISH_PENDING|99|0|0\n4|PUBLISH_PENDING|NULL|0|0\n5|SENT|99|0|0\n"
+        "6|FAILED|99|0|0\n7|PUBLISH_PENDING|99|0|0\n8|PUBLISH_PENDING|99|0|0\n");
+    stores_expect(
+        db,
+        "SELECT COUNT(*) FROM usage_event_outbox WHERE status = 'PUBLISH_PENDING' AND lease_owner = 99 "
+        "AND lease_until > UTC_TIMESTAMP(3)",
+        1, "0\n");
 }
 END_TEST
 
