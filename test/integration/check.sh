@@ -293,7 +293,7 @@ for server in redis mysql kafka; do
 done
 since=$(date +%s)
 # Whatever the configuration has patience for.
-altered patient 's/^redis:/redis:\n  connect_timeout_ms: 60000\n  timeout_ms: 60000/; s/^mysql:/mysql:\n  connect_timeout_ms: 60000\n  timeout_ms: 110000/'
+altered patient 's/^redis:/redis:\n  connect_timeout_ms: 60000\n  timeout_ms: 60000/; s/^mysql:/mysql:\n  connect_timeout_ms: 60000\n  timeout_ms: 50000/'
 checks 4 'FAIL  kafka   brokers             no broker answers: ' "$work/patient.yaml"
 took=$(($(date +%s) - since))
 for server in redis mysql kafka; do
