@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Text from anywhere as a JSON string, and documents as bytes. */
+/* Text from anywhere as a JSON string, and documents as bytes. What a terminal would obey (utf8.h) is
+ * escaped.
+ */
 #ifndef TALLYD_JSON_TEXT_H
 #define TALLYD_JSON_TEXT_H
 
 #include <jansson.h>
+#include <stdio.h>
 
 #include "buf.h"
 
@@ -13,5 +16,7 @@ void json_text(struct buf *out, const char *text);
 json_t *json_text_new(const char *text);
 /* Appends a document without white space. Takes it over. */
 void json_text_dump(struct buf *out, json_t *document);
+/* Prints a document, indented, with a line end. Takes it over. */
+void json_text_print(json_t *document, FILE *out);
 
 #endif

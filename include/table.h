@@ -23,8 +23,8 @@ struct table; /* opaque; owned by whoever made it */
 struct table *table_new(const char *heading, ...) __attribute__((sentinel));
 void table_free(struct table *t);
 
-/* The next cell, from left to right and row by row. Text is copied; NULL is shown as "-". Bytes that a
- * terminal would obey, and those that aren't UTF-8, are shown as "?". */
+/* The next cell, from left to right and row by row. Text is copied; NULL is shown as "-". What a
+ * terminal would obey (utf8.h), and bytes that aren't UTF-8, are shown as "?". */
 void table_text(struct table *t, const char *text);
 void table_format(struct table *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void table_i64(struct table *t, int64_t number);
@@ -34,8 +34,8 @@ void table_i64_if(struct table *t, bool known, int64_t number);
 /* Headings and all whole rows; nothing at all without a row. */
 void table_print(const struct table *t, FILE *out);
 
-/* One JSON document, indented, with a line end, and with what a terminal would obey escaped; what it can't
- * hold as UTF-8 is the caller's to avoid. Takes over the document. */
+/* One JSON document, as json_text_print; what it can't hold as UTF-8 is the caller's to avoid. Takes over the
+ * document. */
 void table_print_json(json_t *document, FILE *out);
 
 #endif

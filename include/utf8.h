@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* UTF-8 (RFC 3629), and what of it mustn't reach a terminal or a log as it is. Pure. */
+/* Text from outside, a character at a time: what may be shown, and what a terminal or an editor would obey
+ * instead. Logs, tables and JSON all go by this. Pure. */
 #ifndef TALLYD_UTF8_H
 #define TALLYD_UTF8_H
 
@@ -9,19 +10,16 @@
 
 #include "buf.h"
 
-/* Bytes of the sequence at s, which a NUL ends; 0 where it isn't one. */
-size_t utf8_length(const unsigned char *s);
-/* Of a whole sequence of n bytes. */
-uint32_t utf8_code_point(const unsigned char *s, size_t n);
+/* Bytes of the character at `s`, which ends in NUL; 0 when they're not UTF-8. */
+size_t utf8_sequence(const char *s);
+/* Of a whole sequence of `n` bytes. */
+uint32_t utf8_code_point(const char *s, size_t n);
+/* Controls (C0, DEL, C1), line ends, what has no width, and what turns the direction of writing. */
+bool utf8_is_unseen(uint32_t c);
 
-/* What a terminal or an editor obeys instead of showing it: controls of C0 and C1, what has no width, what
- * turns the direction, line ends. */
-bool utf8_is_unseen(uint32_t code_point);
-/* As JSON escapes it: \uXXXX, two of them beyond U+FFFF. */
-void utf8_append_escaped(struct buf *out, uint32_t code_point);
-
-/* Appends a JSON document with every unseen character escaped but its line ends, which stand between its
- * parts: within its texts JSON has them escaped. */
-void utf8_append_visible(struct buf *out, const char *json);
+/* Appends it as JSON writes it: \u0085, beyond the BMP as a pair. */
+void utf8_json_escape(struct buf *out, uint32_t c);
+/* Appends text for a terminal: "?" for each character that isn't seen and each byte that isn't UTF-8. */
+void utf8_shown(struct buf *out, const char *text);
 
 #endif

@@ -12,12 +12,19 @@
 #include "migrate.h"
 #include "period.h"
 #include "plain_text.h"
+#include "utf8.h"
 
 #define SHOWN_MAX 100 /* bytes of an argument that a message repeats */
 
+/* `why` may quote an argument, a file or a server. */
 void cli_error(const char *command, const char *what, const char *why, const char *hint) {
-    fprintf(stderr, "tallyd %s: %s: %s%s%s%s\n", command, what, why, hint ? " (" : "", hint ? hint : "",
-            hint ? ")" : "");
+    struct buf line = {0}, shown = {0};
+    buf_printf(&line, "tallyd %s: %s: %s%s%s%s", command, what, why, hint ? " (" : "", hint ? hint : "",
+               hint ? ")" : "");
+    utf8_shown(&shown, buf_cstr(&line));
+    fprintf(stderr, "%s\n", buf_cstr(&shown));
+    buf_free(&line);
+    buf_free(&shown);
 }
 
 int cli_usage(const char *command, const char *what, const char *must) {

@@ -16,18 +16,32 @@ struct options {
     const char *path, *id;
     const char *since; /* as written: a local time is in the zone, which the configuration says */
     bool json;
+    bool far; /* how far to search was said */
     struct explain_options explain;
 };
 
-/* A time as in an event, or so long ago: 90s, 15m, 24h, 7d. */
-static bool read_since(const char *text, int64_t *since_ms) {
-    static const char units[] = "smhd";
-    static const int64_t seconds[] = {1, 60, 3600, 86400};
+/* 500ms, 90s, 15m, 24h, 7d. */
+static bool read_duration(const char *text, int64_t *ms) {
+    static const struct {
+        const char *name;
+        int64_t ms;
+    } units[] = {{"ms", 1}, {"s", 1000}, {"m", 60000}, {"h", 3600000}, {"d", 86400000}};
     size_t digits = strspn(text, "0123456789");
-    const char *unit = digits && digits <= 6 && text[digits] ? strchr(units, text[digits]) : NULL;
-    if (!unit || text[digits + 1])
+    for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
+        if (digits && digits <= 6 && strcmp(text + digits, units[i].name) == 0) {
+            *ms = strtoll(text, NULL, 10) * units[i].ms;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A time as in an event, or so long ago. */
+static bool read_since(const char *text, int64_t *since_ms) {
+    int64_t ago_ms;
+    if (!read_duration(text, &ago_ms))
         return period_parse(text, strlen(text), since_ms) && *since_ms >= 0;
-    *since_ms = ((int64_t)time(NULL) - strtoll(text, NULL, 10) * seconds[unit - units]) * 1000;
+    *since_ms = (int64_t)time(NULL) * 1000 - ago_ms;
     *since_ms = *since_ms < 0 ? 0 : *since_ms;
     return true;
 }
@@ -43,6 +57,7 @@ static bool read_scan(const char *text, int64_t *records) {
 }
 
 static int take_option(int c, struct options *o) {
+    o->far = o->far || c == 's' || c == 'n';
     if (c == 'c')
         o->path = optarg;
     else if (c == 'j')
@@ -51,21 +66,23 @@ static int take_option(int c, struct options *o) {
         o->since = optarg;
     else if (c == 'n' && !read_scan(optarg, &o->explain.records))
         return cli_usage(COMMAND, "--scan", "must be a number of records, or all");
-    o->explain.patient = o->explain.patient || c == 's' || c == 'n';
+    else if (c == 'w' && (!read_duration(optarg, &o->explain.within_ms) || o->explain.within_ms == 0))
+        return cli_usage(COMMAND, "--within", "must be so long as 500ms, 30s, 5m");
     return EXIT_OK;
 }
 
 static int read_options(int argc, char **argv, struct options *o) {
-    static const struct option longs[] = {{"config", required_argument, NULL, 'c'},
-                                          {"json", no_argument, NULL, 'j'},
-                                          {"since", required_argument, NULL, 's'},
-                                          {"scan", required_argument, NULL, 'n'},
-                                          {0}};
+    static const struct option longs[] = {
+        {"config", required_argument, NULL, 'c'}, {"json", no_argument, NULL, 'j'},
+        {"since", required_argument, NULL, 's'},  {"scan", required_argument, NULL, 'n'},
+        {"within", required_argument, NULL, 'w'}, {0}};
     int c, code = EXIT_OK;
     while (code == EXIT_OK && (c = cli_option(argc, argv, ":c:", longs)) != -1)
         code = c == '?' ? EXIT_USAGE : take_option(c, o);
     if (code != EXIT_OK)
         return code;
+    if (o->explain.within_ms < 0) /* what is asked for in words takes the time it takes */
+        o->explain.within_ms = o->far ? 0 : EXPLAIN_WITHIN_MS;
     if (!o->path)
         return cli_usage(COMMAND, "-c FILE", "is missing");
     if (optind == argc)
@@ -83,10 +100,13 @@ static int say_away(const struct error *away) {
     return cli_exit_code(away);
 }
 
-static int say_unfinished(const struct explanation *x) {
-    cli_error(COMMAND, x->usage.to_end ? x->dlt.topic : x->usage.topic,
-              "10 s were up before all of it was searched",
-              "--scan N or --since TIME take the time they need");
+/* 0 is for answers; that nothing was found in a part of what there is is none. */
+static int say_unsure(const struct explanation *x) {
+    bool whole = x->usage.whole && x->dlt.whole, timed_out = !x->usage.to_end || !x->dlt.to_end;
+    cli_error(COMMAND, "search", "what became of the event isn't in what was searched",
+              whole       ? NULL
+              : timed_out ? "--within gives it longer, --since another beginning"
+                          : "--scan all looks at all that the topics keep, --since further back");
     return EXIT_NOT_DONE;
 }
 
@@ -107,10 +127,10 @@ static int explain(const struct config *cfg, struct db *db, void *options) {
         else
             explain_print(&x);
         fflush(stdout);
-        if (x.kafka.area == ERROR_NONE && x.verdict == EXPLAIN_UNDETERMINED)
-            code = say_unfinished(&x);
         if (x.redis.area != ERROR_NONE)
             code = say_away(&x.redis);
+        if (x.verdict == EXPLAIN_UNDETERMINED && x.kafka.area == ERROR_NONE)
+            code = say_unsure(&x);
         if (x.kafka.area != ERROR_NONE)
             code = say_away(&x.kafka);
     }
@@ -119,7 +139,7 @@ static int explain(const struct config *cfg, struct db *db, void *options) {
 }
 
 int cli_explain(int argc, char **argv) {
-    struct options o = {.explain = {.records = EXPLAIN_RECORDS, .since_ms = -1}};
+    struct options o = {.explain = {.records = EXPLAIN_RECORDS, .since_ms = -1, .within_ms = -1}};
     int code = read_options(argc, argv, &o);
     if (code != EXIT_OK)
         return code;

@@ -136,12 +136,14 @@ static const struct page pages[] = {
      "  2  wrong usage, or the ledger has no such partition; nothing is changed\n" CODE_CONFIG CODE_MYSQL
          CODE_SCHEMA,
      "tallyd resume -c tallyd.yaml"},
-    {"explain", "explain -c FILE [--scan N | --since TIME] [--json] EVENT_ID",
+    {"explain", "explain -c FILE [--scan N | --since TIME] [--within TIME] [--json] EVENT_ID",
      "say all that is known of one event",
      CONFIG_OPTION
      "  --scan N           look at the N newest records of each topic, shared out among its partitions;\n"
-     "                     100,000 by default, for 10 s at most; with `all` at all that it keeps\n"
+     "                     100,000 by default; with `all` at all that it keeps\n"
      "  --since TIME       instead at those from then on: 2026-11-30T12:00, or 90s, 15m, 24h, 7d ago\n"
+     "  --within TIME      give each topic so long, as 30s or 5m; 10s by default, and as long as it\n"
+     "                     takes where --scan or --since say how far\n"
      "  --json             one JSON document; `verdict` is the answer\n"
      "\n"
      "The answer comes first, in a sentence: settled, blocked, rejected, waiting, never seen. Then where\n"
@@ -149,12 +151,13 @@ static const struct page pages[] = {
      "now, what was told, the outbox, the notification, what Redis holds, and how far was searched.\n"
      "An event that is settled or blocked is found by its id; only its repeats and rejections depend on\n"
      "the search. Verdicts: settled, settled_with_warning, blocked, pruned (its month's rows are gone),\n"
-     "rejected, waiting, ignored, unaccounted, never_seen, undetermined (Kafka didn't answer, or the\n"
-     "10 s were up before all of it was searched). Writes nothing; needs the right to read the\n"
-     "notification topic and the DLT.\n",
+     "rejected, waiting, ignored, unaccounted, never_seen (nowhere in all that the topics keep), and\n"
+     "undetermined: it isn't in what was searched, and that wasn't all, or Kafka didn't answer. A\n"
+     "malformed record that quotes the id is listed, and decides nothing. Writes nothing; needs the\n"
+     "right to read the notification topic and the DLT.\n",
      "  0  done, also where the answer is that it was never seen\n  1  something unforeseen\n  2  wrong usage\n" CODE_CONFIG
      "  4  Kafka; the rest is answered\n  5  Redis; the rest is answered\n" CODE_MYSQL CODE_SCHEMA
-     "  11 it wasn't found, and the time was up before all was searched\n",
+     "  11 undetermined: not all was searched\n",
      "tallyd explain -c tallyd.yaml --since 24h a1b2c3d4-e5f6-4890-abcd-ef1234567890"},
     {"show", "show -c FILE [--month M] family|customer N", "show a month's figures of a family or a customer",
      CONFIG_OPTION

@@ -48,14 +48,14 @@ static json_t *decided_json(const struct explanation *x) {
 static json_t *now_json(const struct explanation *x) {
     const struct family_month *m = &x->month;
     const struct family_member *member = m->member_count ? &m->members[0] : NULL;
+    char month[8];
     if (!x->has_month)
         return json_null();
     json_t *o = json_object();
-    char month[8];
     print_month(month, m->month);
-    json_object_set_new(o, "month", json_string(month));
     json_object_set_new(o, "family", json_integer(m->family));
     json_object_set_new(o, "customer", json_integer(m->only_customer));
+    json_object_set_new(o, "month", json_string(month));
     json_object_set_new(o, "familyKnown", json_boolean(m->name != NULL));
     json_object_set_new(o, "member", json_boolean(member && member->is_member));
     json_object_set_new(o, "total", print_i64_json(m->total_of != 0, m->total));
@@ -80,7 +80,6 @@ static json_t *delivery_json(const struct explain_delivery *d) {
     json_object_set_new(o, "family", print_i64_json(d->has_figures, d->family));
     json_object_set_new(o, "customer", print_i64_json(d->has_figures, d->customer));
     json_object_set_new(o, "bytes", print_i64_json(d->has_figures, d->bytes));
-    json_object_set_new(o, "match", json_string(explain_match_name(d->match)));
     return o;
 }
 
@@ -95,8 +94,13 @@ static json_t *rejection_json(const struct explain_rejection *r) {
     json_object_set_new(o, "originalPartition", print_i64_json(r->has_place, r->from_partition));
     json_object_set_new(o, "originalOffset", print_i64_json(r->has_place, r->from_offset));
     json_object_set_new(o, "truncated", json_boolean(r->cut));
-    json_object_set_new(o, "sure", json_boolean(r->match == EXPLAIN_SAME));
-    json_object_set_new(o, "match", json_string(explain_match_name(r->match)));
+    return o;
+}
+
+static json_t *mention_json(const struct explanation *x, const struct explain_mention *m) {
+    json_t *o = rejection_json(&m->at);
+    json_object_set_new(o, "topic", print_text_json(m->in_dlt ? x->dlt.topic : x->usage.topic));
+    json_object_set_new(o, "ofDelivery", json_boolean(m->of_delivery));
     return o;
 }
 
@@ -106,6 +110,16 @@ static json_t *notice_json(const struct explain_notice *n) {
     json_object_set_new(o, "offset", json_integer(n->offset));
     json_object_set_new(o, "time", print_time_json(n->record_ms));
     json_object_set_new(o, "same", json_boolean(n->same));
+    return o;
+}
+
+static json_t *span_json(const struct explain_span *p) {
+    json_t *o = json_object();
+    json_object_set_new(o, "partition", json_integer(p->partition));
+    json_object_set_new(o, "logBegin", json_integer(p->low));
+    json_object_set_new(o, "logEnd", json_integer(p->high));
+    json_object_set_new(o, "readFrom", json_integer(p->from));
+    json_object_set_new(o, "readTo", json_integer(p->next));
     return o;
 }
 
@@ -119,40 +133,50 @@ static json_t *searched_json(const struct explain_searched *s) {
     json_object_set_new(o, "whole", json_boolean(s->whole));
     json_object_set_new(o, "since", print_time_json(s->since_ms));
     json_object_set_new(o, "toEnd", json_boolean(s->to_end));
+    json_object_set_new(o, "unread", json_integer(explain_unread(s)));
+    json_t *spans = json_array();
+    for (size_t i = 0; i < s->span_count; i++)
+        json_array_append_new(spans, span_json(&s->spans[i]));
+    json_object_set_new(o, "partitions", spans);
     return o;
 }
 
+/* Only of the event's own entry: what else lies there isn't to be taken for it. */
 static json_t *dedup_json(const struct explanation *x) {
     struct buf status = {0};
-    if (!x->has_dedup)
+    enum explain_entry entry = explain_entry(x);
+    bool own = entry == EXPLAIN_ENTRY_OWN;
+    if (entry == EXPLAIN_ENTRY_NONE)
         return json_null();
     json_t *o = json_object();
-    if (x->dedup_read)
-        decision_status_name(&status, &x->dedup);
-    json_object_set_new(o, "status", x->dedup_read ? json_string(buf_cstr(&status)) : json_null());
-    json_object_set_new(o, "current", json_boolean(x->dedup_current));
+    decision_status_name(&status, &x->dedup);
+    json_object_set_new(o, "of", json_string(explain_entry_name(entry)));
     json_object_set_new(o, "family", print_i64_json(x->dedup_read, x->dedup_family));
     json_object_set_new(o, "customer", print_i64_json(x->dedup_read, x->dedup_customer));
     json_object_set_new(o, "bytes", print_i64_json(x->dedup_read, x->dedup_bytes));
-    json_object_set_new(o, "otherEvent", json_boolean(x->dedup_foreign));
+    json_object_set_new(o, "status", own ? json_string(buf_cstr(&status)) : json_null());
+    json_object_set_new(o, "current", own ? json_boolean(x->dedup_current) : json_null());
     buf_free(&status);
     return o;
 }
 
 /* The arrays: each item by its function. */
 static void set_lists(json_t *whole, const struct explanation *x) {
-    json_t *deliveries = json_array(), *rejections = json_array(), *notices = json_array(),
-           *alerts = json_array();
+    json_t *deliveries = json_array(), *rejections = json_array(), *mentions = json_array(),
+           *notices = json_array(), *alerts = json_array();
     for (size_t i = 0; i < x->delivery_count; i++)
         json_array_append_new(deliveries, delivery_json(&x->deliveries[i]));
     for (size_t i = 0; i < x->rejection_count; i++)
         json_array_append_new(rejections, rejection_json(&x->rejections[i]));
+    for (size_t i = 0; i < x->mention_count; i++)
+        json_array_append_new(mentions, mention_json(x, &x->mentions[i]));
     for (size_t i = 0; i < x->notice_count; i++)
         json_array_append_new(notices, notice_json(&x->notices[i]));
     for (size_t i = 0; i < x->month.alert_count; i++)
         json_array_append_new(alerts, print_alert_json(&x->month.alerts[i]));
     json_object_set_new(whole, "deliveries", deliveries);
     json_object_set_new(whole, "rejections", rejections);
+    json_object_set_new(whole, "mentions", mentions);
     json_object_set_new(whole, "notifications", notices);
     json_object_set_new(whole, "alerts", alerts);
     json_object_set_new(whole, "leftOut", json_integer(x->left_out));
@@ -161,12 +185,15 @@ static void set_lists(json_t *whole, const struct explanation *x) {
 void explain_print_json(const struct explanation *x) {
     json_t *whole = json_object(), *searched = json_object();
     struct buf sentence = {0};
+    char month[8];
     explain_sentence(&sentence, x);
+    print_month(month, x->closed_before);
     json_object_set_new(whole, "event", json_string(x->id));
     json_object_set_new(whole, "verdict", json_string(explain_verdict_name(x->verdict)));
     json_object_set_new(whole, "sentence", print_text_json(buf_cstr(&sentence)));
     json_object_set_new(whole, "kafka", print_error_json(&x->kafka));
     json_object_set_new(whole, "redis", print_error_json(&x->redis));
+    json_object_set_new(whole, "closedBefore", x->closed_before ? json_string(month) : json_null());
     json_object_set_new(whole, "row", row_json(x));
     json_object_set_new(whole, "decidedOn", decided_json(x));
     json_object_set_new(whole, "now", now_json(x));

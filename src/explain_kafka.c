@@ -14,8 +14,6 @@
 #include "topic_scan.h"
 
 #define DESTROY_MS 5000
-/* For what wasn't asked for in words: how long a topic is looked through. */
-#define WITHIN_MS 10000
 /* On both sides of the place that the row names. */
 #define NEAR_RECORDS 5000
 /* How far the clocks of the database and of the broker may be apart. */
@@ -46,16 +44,20 @@ bool explain_id_ok(const char *id) {
     return true;
 }
 
+static const char *skip_space_back(const char *value, const char *at) {
+    while (at > value && strchr(" \t\r\n", at[-1]))
+        at--;
+    return at;
+}
+
 /* Whether "eventId": stands before it. */
 static bool is_named(const char *value, const char *at) {
     static const char name[] = "\"eventId\"";
     const size_t len = sizeof name - 1;
-    while (at > value && strchr(" \t\r\n", at[-1]))
-        at--;
+    at = skip_space_back(value, at);
     if (at == value || *--at != ':')
         return false;
-    while (at > value && strchr(" \t\r\n", at[-1]))
-        at--;
+    at = skip_space_back(value, at);
     return (size_t)(at - value) >= len && memcmp(at - len, name, len) == 0;
 }
 
@@ -63,10 +65,10 @@ static bool is_named(const char *value, const char *at) {
 static enum explain_match match_broken(const char *id, const char *value, size_t len) {
     struct buf quoted = {0};
     enum explain_match match = EXPLAIN_OTHER;
-    buf_printf(&quoted, "\"%s\"", id);
     const char *end = value + len, *at = value;
-    while (match != EXPLAIN_TEXT && (at = memmem(at, (size_t)(end - at), quoted.data, quoted.len))) {
-        match = is_named(value, at) ? EXPLAIN_TEXT : EXPLAIN_QUOTED;
+    buf_printf(&quoted, "\"%s\"", id);
+    while (match != EXPLAIN_NAMED && (at = memmem(at, (size_t)(end - at), quoted.data, quoted.len))) {
+        match = is_named(value, at) ? EXPLAIN_NAMED : EXPLAIN_TEXT;
         at++;
     }
     buf_free(&quoted);
@@ -121,12 +123,27 @@ static bool has_figures(enum event_kind kind, enum reject_code code) {
     return kind == EVENT_USAGE || code == REJECT_EVENT_IN_FUTURE || code == REJECT_EVENT_TOO_OLD;
 }
 
+/* ---- what a rejection says by its headers ---- */
+
+static void take_headers(struct explain_rejection *r, const rd_kafka_message_t *msg) {
+    struct dlt_record d;
+    dlt_record_read(msg, &d);
+    r->code = mem_strdup(d.code);
+    r->message = mem_strdup(d.message);
+    r->topic = *d.topic ? mem_strdup(d.topic) : NULL;
+    r->has_place = d.original_partition >= 0 && d.original_partition <= INT32_MAX && d.original_offset >= 0;
+    r->from_partition = (int32_t)d.original_partition;
+    r->from_offset = d.original_offset;
+    r->from_ms = d.time_ms;
+    r->cut = d.cut;
+}
+
 /* ---- the usage topic ---- */
 
-static void take_delivery(struct search *s, const rd_kafka_message_t *msg, enum explain_match match) {
+static void take_delivery(struct search *s, const rd_kafka_message_t *msg) {
     struct explanation *x = s->x;
-    struct usage_event u;
-    struct event_reason why;
+    struct usage_event u = {0};
+    struct event_reason why = {0};
     void *room = grown(x, x->deliveries, x->delivery_count, sizeof *x->deliveries);
     if (!room)
         return;
@@ -135,8 +152,7 @@ static void take_delivery(struct search *s, const rd_kafka_message_t *msg, enum 
     *d = (struct explain_delivery){.partition = msg->partition,
                                    .offset = msg->offset,
                                    .record_ms = time_of(msg),
-                                   .key = text_of(msg->key, msg->key_len),
-                                   .match = match};
+                                   .key = text_of(msg->key, msg->key_len)};
     arena_reset(&s->memory.texts);
     d->kind = event_parse(msg->payload, msg->len, d->record_ms, &s->limits, &s->memory, &u, &why);
     d->code = why.code;
@@ -147,6 +163,21 @@ static void take_delivery(struct search *s, const rd_kafka_message_t *msg, enum 
     d->month = u.month;
 }
 
+/* Where and when; on the DLT the headers say the rest. */
+static void take_mention(struct explanation *x, const rd_kafka_message_t *msg, bool in_dlt) {
+    void *room = grown(x, x->mentions, x->mention_count, sizeof *x->mentions);
+    if (!room)
+        return;
+    x->mentions = room;
+    struct explain_mention *m = &x->mentions[x->mention_count++];
+    *m = (struct explain_mention){.in_dlt = in_dlt};
+    m->at.partition = msg->partition;
+    m->at.offset = msg->offset;
+    m->at.record_ms = time_of(msg);
+    if (in_dlt)
+        take_headers(&m->at, msg);
+}
+
 static bool at_row(const struct explanation *x, int32_t partition, int64_t offset) {
     return x->has_row && x->row.partition == partition && x->row.offset == offset;
 }
@@ -154,10 +185,12 @@ static bool at_row(const struct explanation *x, int32_t partition, int64_t offse
 static void take_usage(void *ctx, const rd_kafka_message_t *msg) {
     struct search *s = ctx;
     enum explain_match match = explain_match(s->x->id, msg->payload, msg->len);
-    if (match == EXPLAIN_OTHER)
-        s->found_other = s->found_other || at_row(s->x, msg->partition, msg->offset);
+    if (match == EXPLAIN_SAME || match == EXPLAIN_NAMED)
+        take_delivery(s, msg);
     else
-        take_delivery(s, msg, match);
+        s->found_other = s->found_other || at_row(s->x, msg->partition, msg->offset);
+    if (match == EXPLAIN_TEXT)
+        take_mention(s->x, msg, false);
 }
 
 static void take_usage_elsewhere(void *ctx, const rd_kafka_message_t *msg) {
@@ -185,13 +218,20 @@ static void note(struct explain_searched *searched, const struct topic_scan *sca
     searched->whole = topic_scan_is_whole(scan);
     searched->since_ms = topic_scan_since_ms(scan);
     searched->to_end = !scan->timed_out;
+    searched->spans = mem_zero(scan->count, sizeof *searched->spans);
+    for (size_t i = 0; i < scan->count; i++) {
+        const struct topic_span *p = &scan->spans[i];
+        if (searched->partition < 0 || searched->partition == p->partition)
+            searched->spans[searched->span_count++] = (struct explain_span){
+                .partition = p->partition, .low = p->low, .high = p->high, .from = p->from, .next = p->next};
+    }
 }
 
 static bool search_topic(struct search *s, const char *topic, struct explain_searched *searched,
                          topic_scan_take *take, struct error *err) {
     struct topic_scan scan;
     bool ok = topic_scan_open(s->reader, topic, &scan, err) && choose(s, &scan, err) &&
-              topic_scan_read(s->reader, &scan, s->options->patient ? 0 : WITHIN_MS, take, s, err);
+              topic_scan_read(s->reader, &scan, s->options->within_ms, take, s, err);
     if (ok)
         note(searched, &scan);
     topic_scan_free(&scan);
@@ -206,6 +246,8 @@ static enum explain_place place_of(const struct search *s, const struct topic_sp
     }
     if (!p || s->found_other || x->row.offset >= p->high)
         return EXPLAIN_PLACE_OTHER;
+    if (p->next <= x->row.offset && p->next < p->to)
+        return EXPLAIN_PLACE_UNASKED; /* its time was up before */
     /* records may be gone one by one, where the topic is compacted */
     return EXPLAIN_PLACE_GONE;
 }
@@ -214,12 +256,13 @@ static enum explain_place place_of(const struct search *s, const struct topic_sp
 static bool search_near(struct search *s, struct error *err) {
     struct explanation *x = s->x;
     struct topic_scan scan;
+    int64_t within_ms = s->options->within_ms ? s->options->within_ms : EXPLAIN_WITHIN_MS;
     bool ok = topic_scan_open(s->reader, s->cfg->kafka.usage_topic, &scan, err);
     const struct topic_span *p = ok ? topic_scan_span(&scan, x->row.partition) : NULL;
     if (p) {
         topic_scan_only(&scan, x->row.partition, x->row.offset - NEAR_RECORDS, x->row.offset + NEAR_RECORDS);
         s->near_from = p->from;
-        ok = topic_scan_read(s->reader, &scan, WITHIN_MS, take_usage, s, err);
+        ok = topic_scan_read(s->reader, &scan, within_ms, take_usage, s, err);
         s->near_to = p->next;
         x->log_low = p->low;
         x->log_high = p->high;
@@ -233,33 +276,23 @@ static bool search_near(struct search *s, struct error *err) {
 
 /* ---- the DLT ---- */
 
-static void take_headers(struct explain_rejection *r, const rd_kafka_message_t *msg) {
-    struct dlt_record d;
-    dlt_record_read(msg, &d);
-    r->code = mem_strdup(d.code);
-    r->message = mem_strdup(d.message);
-    r->topic = *d.topic ? mem_strdup(d.topic) : NULL;
-    r->has_place = d.original_partition >= 0 && d.original_partition <= INT32_MAX && d.original_offset >= 0;
-    r->from_partition = (int32_t)d.original_partition;
-    r->from_offset = d.original_offset;
-    r->from_ms = d.time_ms;
-    r->cut = d.cut;
-}
-
 static void take_dlt(void *ctx, const rd_kafka_message_t *msg) {
     struct search *s = ctx;
     struct explanation *x = s->x;
-    struct usage_event u;
-    struct event_reason why;
+    struct usage_event u = {0};
+    struct event_reason why = {0};
     enum explain_match match = explain_match(x->id, msg->payload, msg->len);
-    void *room =
-        match == EXPLAIN_OTHER ? NULL : grown(x, x->rejections, x->rejection_count, sizeof *x->rejections);
+    if (match == EXPLAIN_TEXT)
+        take_mention(x, msg, true);
+    void *room = match == EXPLAIN_SAME || match == EXPLAIN_NAMED
+                     ? grown(x, x->rejections, x->rejection_count, sizeof *x->rejections)
+                     : NULL;
     if (!room)
         return;
     x->rejections = room;
     struct explain_rejection *r = &x->rejections[x->rejection_count++];
     *r = (struct explain_rejection){
-        .partition = msg->partition, .offset = msg->offset, .record_ms = time_of(msg), .match = match};
+        .partition = msg->partition, .offset = msg->offset, .record_ms = time_of(msg)};
     take_headers(r, msg);
     arena_reset(&s->memory.texts);
     enum event_kind kind = event_parse(msg->payload, msg->len, r->from_ms, &s->limits, &s->memory, &u, &why);
@@ -307,13 +340,13 @@ static bool search_notices(struct search *s, struct error *err) {
     const struct topic_span *p = ok ? topic_scan_span(&scan, partition_of(l->family, scan.count)) : NULL;
     if (p) {
         topic_scan_only(&scan, p->partition, p->from, p->from + most);
-        ok = topic_scan_read(s->reader, &scan, s->options->patient ? 0 : WITHIN_MS, take_notice, s, err);
-        x->notifications = (struct explain_searched){.topic = x->notifications.topic,
-                                                     .done = ok,
-                                                     .records = scan.records,
-                                                     .to_end = p->next >= p->high,
-                                                     .since_ms = l->created_ms - CLOCKS_MS,
-                                                     .partition = p->partition};
+        ok = topic_scan_read(s->reader, &scan, s->options->within_ms, take_notice, s, err);
+        x->notifications.partition = p->partition;
+        note(&x->notifications, &scan);
+        x->notifications.done = ok;
+        x->notifications.whole = false;
+        x->notifications.to_end = p->next >= p->high;
+        x->notifications.since_ms = l->created_ms - CLOCKS_MS;
     }
     topic_scan_free(&scan);
     return ok;

@@ -8,6 +8,9 @@
 #include "mysql_db.h"
 #include "period.h"
 
+/* What usage_floor says before the first pruning. */
+#define NOTHING_CLOSED 197001
+
 static void take_row(struct explain_row *r, const struct db_rows *rows) {
     *r = (struct explain_row){
         .family = db_i64(rows, 0, 0),
@@ -89,6 +92,8 @@ bool explain_mysql(const struct config *cfg, struct db *db, struct explanation *
               ledger_floor(db, &x->closed_before, err) && db_exec_text(db, "COMMIT", NULL, err);
     if (!ok)
         db_rollback(db);
+    if (x->closed_before <= NOTHING_CLOSED)
+        x->closed_before = 0;
     return ok;
 }
 

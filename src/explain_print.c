@@ -142,8 +142,7 @@ static void fate_text(struct table *t, const struct explanation *x, const struct
         table_text(t, x->row.blocked ? "blocked" : "settled");
         break;
     case EXPLAIN_REFUSED:
-        table_format(t, "rejected: %s%s", d->refused_as,
-                     d->match == EXPLAIN_QUOTED ? " (its text only quotes the id)" : "");
+        table_format(t, "rejected: %s", d->refused_as);
         break;
     case EXPLAIN_NOT_REACHED:
         if (d->before < 0)
@@ -151,8 +150,11 @@ static void fate_text(struct table *t, const struct explanation *x, const struct
         else
             table_format(t, "waiting, %lld before it", (long long)d->before);
         break;
-    case EXPLAIN_BEFORE_ROW:
-        table_text(t, "passed before the decided one: rejected, by a DLT record that wasn't found");
+    case EXPLAIN_REPEATED:
+        table_text(t, "a duplicate, or rejected: no DLT record of it was found");
+        break;
+    case EXPLAIN_UNFOUND:
+        table_text(t, "no duplicate: rejected or skipped, and no DLT record of it was found");
         break;
     case EXPLAIN_UNKNOWN_FATE:
         table_text(t, "passed by the ledger; what became of it isn't known");
@@ -185,6 +187,14 @@ static void print_deliveries(const struct explanation *x) {
         putchar('\n');
 }
 
+static void came_from(struct table *t, const struct explain_rejection *r) {
+    if (r->has_place)
+        table_format(t, "%s %d, %lld", r->topic ? r->topic : "-", (int)r->from_partition,
+                     (long long)r->from_offset);
+    else
+        table_text(t, NULL);
+}
+
 static void print_rejections(const struct explanation *x) {
     struct table *t = table_new("in the DLT", "partition>", "offset>", "code", "came from", "message", NULL);
     for (size_t i = 0; i < x->rejection_count; i++) {
@@ -193,15 +203,8 @@ static void print_rejections(const struct explanation *x) {
         table_i64(t, r->partition);
         table_i64(t, r->offset);
         table_text(t, r->code);
-        if (r->has_place)
-            table_format(t, "%s %d, %lld", r->topic ? r->topic : "-", (int)r->from_partition,
-                         (long long)r->from_offset);
-        else
-            table_text(t, NULL);
-        table_format(t, "%s%s%s", r->message, r->cut ? " (cut)" : "",
-                     r->match == EXPLAIN_TEXT     ? " (no JSON; its text has the id)"
-                     : r->match == EXPLAIN_QUOTED ? " (no JSON; its text only quotes the id)"
-                                                  : "");
+        came_from(t, r);
+        table_format(t, "%s%s", r->message, r->cut ? " (cut)" : "");
     }
     table_print(t, stdout);
     table_free(t);
@@ -209,27 +212,55 @@ static void print_rejections(const struct explanation *x) {
         putchar('\n');
 }
 
-static void print_redis(const struct explanation *x) {
+static void print_mentions(const struct explanation *x) {
+    struct table *t = table_new("mentioned in", "partition>", "offset>", "record's time", "came from",
+                                "by a malformed record", NULL);
+    for (size_t i = 0; i < x->mention_count; i++) {
+        const struct explain_mention *m = &x->mentions[i];
+        table_text(t, m->in_dlt ? x->dlt.topic : x->usage.topic);
+        table_i64(t, m->at.partition);
+        table_i64(t, m->at.offset);
+        print_time(t, m->at.record_ms);
+        came_from(t, &m->at);
+        if (m->in_dlt)
+            table_format(t, "rejected: %s%s%s", m->at.code, m->at.cut ? " (cut)" : "",
+                         m->of_delivery ? "; it's the delivery's" : "");
+        else
+            table_text(t, "it quotes the id, and is no JSON");
+    }
+    table_print(t, stdout);
+    table_free(t);
+    if (x->mention_count)
+        putchar('\n');
+}
+
+static void print_entry(const struct explanation *x) {
     struct buf status = {0};
+    enum explain_entry entry = explain_entry(x);
+    if (x->dedup_read)
+        decision_status_name(&status, &x->dedup);
+    if (entry == EXPLAIN_ENTRY_NONE)
+        printf("Redis remembers no result of the event.\n");
+    else if (entry == EXPLAIN_ENTRY_UNREADABLE)
+        printf("Redis has an entry for the event that can't be read.\n");
+    else if (entry == EXPLAIN_ENTRY_OWN)
+        printf("Redis remembers its result%s: %s.\n", x->dedup_current ? "" : ", of an earlier warming",
+               buf_cstr(&status));
+    else
+        printf("Redis' entry is of %s (family %lld, customer %lld, %lld bytes): %s.\n",
+               entry == EXPLAIN_ENTRY_OTHER ? "another event" : "an event under its id",
+               (long long)x->dedup_family, (long long)x->dedup_customer, (long long)x->dedup_bytes,
+               entry == EXPLAIN_ENTRY_OTHER ? "what it says isn't of this one"
+                                            : "whether it's this one nothing tells");
+    buf_free(&status);
+}
+
+static void print_redis(const struct explanation *x) {
     if (!x->cache_asked)
         return;
     if (x->has_month && x->month.cache != FAMILY_CACHE_UNASKED && x->month.total_of)
         print_cache(&x->month);
-    if (x->dedup_read)
-        decision_status_name(&status, &x->dedup);
-    if (!x->has_dedup)
-        printf("Redis remembers no result of the event.\n");
-    else if (!x->dedup_read)
-        printf("Redis has an entry for the event that can't be read.\n");
-    else if (x->dedup_foreign)
-        printf(
-            "Redis remembers the result of another event under its id: %lld bytes of customer %lld in family "
-            "%lld.\n",
-            (long long)x->dedup_bytes, (long long)x->dedup_customer, (long long)x->dedup_family);
-    else
-        printf("Redis remembers its result%s: %s.\n", x->dedup_current ? "" : ", of an earlier warming",
-               buf_cstr(&status));
-    buf_free(&status);
+    print_entry(x);
     putchar('\n');
 }
 
@@ -246,11 +277,38 @@ static void searched_row(struct table *t, const struct explain_searched *s) {
     else
         print_time(t, s->since_ms);
     if (!s->to_end)
-        table_text(t, "not to its end, as 10 s were up: --scan N and --since TIME have no such limit");
+        table_text(t, "not to its end: --within gives it longer, --since a later beginning");
     else if (s->partition >= 0)
         table_text(t, "from when the outbox's row was made");
     else
         table_text(t, s->whole ? NULL : "--scan all looks at all, --since TIME further back");
+}
+
+/* The partitions that a topic's time didn't suffice for. */
+static void unread_rows(struct table *t, const struct explain_searched *s) {
+    for (size_t i = 0; i < s->span_count; i++) {
+        const struct explain_span *p = &s->spans[i];
+        if (p->next >= p->high)
+            continue;
+        table_text(t, s->topic);
+        table_i64(t, p->partition);
+        if (p->next > p->from)
+            table_format(t, "%lld to %lld", (long long)p->from, (long long)p->next - 1);
+        else
+            table_text(t, "none");
+        table_format(t, "%lld to %lld", (long long)p->next, (long long)p->high - 1);
+    }
+}
+
+static void print_unread(const struct explanation *x) {
+    struct table *t = table_new("not searched", "partition>", "read", "not read", NULL);
+    unread_rows(t, &x->usage);
+    unread_rows(t, &x->dlt);
+    unread_rows(t, &x->notifications);
+    if (explain_unread(&x->usage) || explain_unread(&x->dlt) || explain_unread(&x->notifications))
+        putchar('\n');
+    table_print(t, stdout);
+    table_free(t);
 }
 
 static void print_searched(const struct explanation *x) {
@@ -260,6 +318,7 @@ static void print_searched(const struct explanation *x) {
     searched_row(t, &x->notifications);
     table_print(t, stdout);
     table_free(t);
+    print_unread(x);
     if (x->left_out)
         printf("%lld more of them aren't shown.\n", (long long)x->left_out);
 }
@@ -272,6 +331,7 @@ void explain_print(const struct explanation *x) {
     print_event(x);
     print_deliveries(x);
     print_rejections(x);
+    print_mentions(x);
     print_figures(x);
     print_rules(x);
     print_told(x);

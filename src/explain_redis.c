@@ -8,19 +8,26 @@
 #include "keys.h"
 #include "redis.h"
 
+/* The next number of an entry, with a space behind it. */
+static bool take_number(const char **at, int64_t *out) {
+    size_t digits = strspn(*at, "0123456789");
+    if (digits < 1 || digits > 18 || (*at)[digits] != ' ')
+        return false;
+    *out = strtoll(*at, NULL, 10);
+    *at += digits + 1;
+    return true;
+}
+
 /* An entry is "GEN FAMILY CUSTOMER BYTES RESULT"; the generation is copied out. */
 static bool read_entry(struct explanation *x, const char *entry, char *gen, size_t size) {
-    const char *end = strchr(entry, ' '), *result = end;
+    const char *end = strchr(entry, ' '), *rest;
     if (!end || (size_t)(end - entry) >= size)
         return false;
     memcpy(gen, entry, (size_t)(end - entry));
     gen[end - entry] = '\0';
-    int64_t *const figures[] = {&x->dedup_family, &x->dedup_customer, &x->dedup_bytes};
-    for (int i = 0; i < 3 && result; i++) {
-        *figures[i] = strtoll(result + 1, NULL, 10);
-        result = strchr(result + 1, ' ');
-    }
-    return result && decide_parse_reply(result + 1, strlen(result + 1), &x->dedup);
+    rest = end + 1;
+    return take_number(&rest, &x->dedup_family) && take_number(&rest, &x->dedup_customer) &&
+           take_number(&rest, &x->dedup_bytes) && decide_parse_reply(rest, strlen(rest), &x->dedup);
 }
 
 struct asking {

@@ -99,18 +99,18 @@ bool log_level_parse(const char *word, enum log_level *out) {
 
 static void append_json_string(struct buf *b, const char *text) {
     buf_char(b, '"');
-    for (const unsigned char *s = (const unsigned char *)text; *s;) {
-        size_t n = utf8_length(s);
+    for (const char *s = text; *s;) {
+        size_t n = utf8_sequence(s);
         if (n == 0) {
             buf_str(b, "\\ufffd");
             n = 1;
         } else if (*s == '"' || *s == '\\') {
             buf_char(b, '\\');
-            buf_char(b, (char)*s);
+            buf_char(b, *s);
         } else if (*s >= 0x20 && *s < 0x7F) {
-            buf_char(b, (char)*s);
+            buf_char(b, *s);
         } else if (utf8_is_unseen(utf8_code_point(s, n))) {
-            utf8_append_escaped(b, utf8_code_point(s, n));
+            utf8_json_escape(b, utf8_code_point(s, n));
         } else {
             buf_append(b, s, n);
         }

@@ -9,6 +9,7 @@
 #include <wchar.h>
 
 #include "buf.h"
+#include "json_text.h"
 #include "utf8.h"
 
 #define COLUMNS_MAX 16
@@ -175,12 +176,5 @@ void table_print(const struct table *t, FILE *out) {
 }
 
 void table_print_json(json_t *document, FILE *out) {
-    struct buf text = {0};
-    char *dumped = json_dumps(document, JSON_INDENT(1));
-    if (dumped)
-        utf8_append_visible(&text, dumped);
-    fprintf(out, "%s\n", buf_cstr(&text));
-    free(dumped);
-    buf_free(&text);
-    json_decref(document);
+    json_text_print(document, out);
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "utf8.h"
 
-size_t utf8_length(const unsigned char *s) {
+size_t utf8_sequence(const char *text) {
+    const unsigned char *s = (const unsigned char *)text;
     size_t n = s[0] < 0x80                   ? 1
                : s[0] >= 0xC2 && s[0] < 0xE0 ? 2
                : s[0] >= 0xE0 && s[0] < 0xF0 ? 3
@@ -16,11 +17,11 @@ size_t utf8_length(const unsigned char *s) {
     return overlong || outside ? 0 : n;
 }
 
-uint32_t utf8_code_point(const unsigned char *s, size_t n) {
+uint32_t utf8_code_point(const char *s, size_t n) {
     static const unsigned char first_bits[] = {0, 0x7F, 0x1F, 0x0F, 0x07};
-    uint32_t c = s[0] & first_bits[n];
+    uint32_t c = (unsigned char)s[0] & first_bits[n];
     for (size_t i = 1; i < n; i++)
-        c = c << 6 | (s[i] & 0x3F);
+        c = c << 6 | ((unsigned char)s[i] & 0x3F);
     return c;
 }
 
@@ -55,21 +56,20 @@ bool utf8_is_unseen(uint32_t c) {
     return false;
 }
 
-void utf8_append_escaped(struct buf *b, uint32_t c) {
+void utf8_json_escape(struct buf *out, uint32_t c) {
     if (c < 0x10000)
-        buf_printf(b, "\\u%04x", c);
+        buf_printf(out, "\\u%04x", c);
     else
-        buf_printf(b, "\\u%04x\\u%04x", 0xD800 + ((c - 0x10000) >> 10), 0xDC00 + ((c - 0x10000) & 0x3FF));
+        buf_printf(out, "\\u%04x\\u%04x", 0xD800 + ((c - 0x10000) >> 10), 0xDC00 + ((c - 0x10000) & 0x3FF));
 }
 
-void utf8_append_visible(struct buf *out, const char *json) {
-    for (const unsigned char *s = (const unsigned char *)json; *s;) {
-        size_t n = utf8_length(s);
-        uint32_t c = n ? utf8_code_point(s, n) : 0;
-        if (n && c != '\n' && utf8_is_unseen(c))
-            utf8_append_escaped(out, c);
+void utf8_shown(struct buf *out, const char *text) {
+    while (*text) {
+        size_t n = utf8_sequence(text);
+        if (n == 0 || utf8_is_unseen(utf8_code_point(text, n)))
+            buf_char(out, '?');
         else
-            buf_append(out, s, n ? n : 1);
-        s += n ? n : 1;
+            buf_append(out, text, n);
+        text += n ? n : 1;
     }
 }

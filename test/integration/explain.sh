@@ -35,6 +35,10 @@ produce() {
 settle_all() {
     timeout 90 "$tallyd" run -c "$good" --until-drained >>"$work/tallyd.log" 2>"$work/tallyd.err" || die "run: exit code $?"
 }
+# mentioned TOPIC ID: the same of what isn't JSON.
+mentioned() {
+    records "$1" '%p %o %s\n' | grep -F "\"note\":\"$2\"" | cut -d ' ' -f 1,2
+}
 # places TOPIC ID: partition and offset of the records with that id, a line each.
 places() {
     records "$1" '%p %o %s\n' | grep -F "\"eventId\":\"$2\"" | cut -d ' ' -f 1,2
@@ -61,10 +65,12 @@ sql "INSERT INTO family VALUES (1, 'One'), (2, 'Two'), (3, 'Three'), (5, 'Five')
     event x1 4 41 7   # nobody's
     event f1 5 51 8   # no member yet
     echo '2	{"eventId":"m1","eventType":'
-    echo '2	{"eventId":"m2","note":"q1","and":"b4","eventType":'
+    echo '2	{"eventId":"m2","note":"q1","eventType":'
+    echo '2	{"note":"b1"' # no JSON, and another's id in it
+    event k1 2 22 3
     echo '2	{"eventId":"o1","eventType":"OTHER"}'
     # shellcheck disable=SC1003 # two backslashes
-    echo '2	{"eventId":"\u0065sc","eventType":"DATA_USAGE","payload":{"familyId":2,"customerId":22,"bytesUsed":1,"appId":"\u001b[31mred"}}'
+    echo '2	{"eventId":"\u0065sc","eventType":"DATA_USAGE","payload":{"familyId":2,"customerId":22,"bytesUsed":1,"appId":"\u001b[31m\u009b31m\u202ered"}}'
 } | produce
 settle_all
 month=$(TZ=Asia/Seoul date +%Y-%m)
@@ -82,6 +88,8 @@ assert_eq 'stores' 'agree agree NORMAL' "$(of '"\(.stores.remaining.state) \(.st
 assert_eq 'told' '0 null' "$(of '"\([.alerts[] | select(.event == "b1")] | length) \(.outbox)"')"
 says "Settled at $(TZ=Asia/Seoul date +%Y)-"
 says '300 bytes of customer 21 in family 2'
+
+says 'a malformed record mentions it'
 
 explains 0 settled_with_warning a2
 says 'told WARNING_50'
@@ -127,30 +135,61 @@ echo '1	{"eventId":"old1","eventType":"DATA_USAGE","payload":{"familyId":1,"cust
     kcat -b "$KAFKA_BROKERS" -P -q -t "$dlt_topic" -K '	' -H x-error-code=UNKNOWN_FAMILY -H x-original-timestamp=1737000000000
 explains 0 rejected old1
 assert_eq 'its month' '2025-01 1' "$(of '.now | "\(.month) \(.family)"')"
-explains 0 rejected m1
+explains 0 rejected m1 # cut in the middle, and still its own
 says 'as MALFORMED_JSON'
-assert_eq 'what is known by its text' false "$(of '.rejections[].sure')"
+assert_eq 'deliveries' 'rejected MALFORMED_JSON 1 0' "$(of '"\(.deliveries[0].became) \(.deliveries[0].code) \(.rejections | length) \(.mentions | length)"')"
 explains 0 never_seen q1
-says "a record that can't be read quotes its id"
-assert_eq 'what it is' 'rejected quoted quoted' "$(of '"\(.deliveries[0].became) \(.deliveries[0].match) \(.rejections[0].match)"')"
-explains 0 blocked b4
-says "a record that can't be read quotes its id"
+says 'a malformed record mentions it, which says nothing of it'
+assert_eq 'where it is mentioned' "$usage_topic $(mentioned "$usage_topic" q1) null, $dlt_topic $(mentioned "$dlt_topic" q1) MALFORMED_JSON" \
+    "$(of '[.mentions[] | "\(.topic) \(.partition) \(.offset) \(.code)"] | sort_by(. | endswith("MALFORMED_JSON")) | join(", ")')"
+assert_eq 'and no more' '0 0' "$(of '"\(.deliveries | length) \(.rejections | length)"')"
+"$tallyd" explain -c "$good" q1 >"$work/out"
+grep -q "^$dlt_topic .* rejected: MALFORMED_JSON$" "$work/out" || die 'its mention in the DLT is not shown'
 explains 0 ignored o1
 says 'another one than DATA_USAGE'
 explains 0 settled esc
 "$tallyd" explain -c "$good" esc >"$work/out"
-! grep -q "$(printf '\033')" "$work/out" || die 'a terminal would obey it'
-grep -qF '?[31mred' "$work/out" || die 'its app is not shown'
+for obeyed in '\033' '\302\233' '\342\200\256'; do # ESC, CSI, right-to-left
+    # shellcheck disable=SC2059 # an escape is meant
+    ! grep -qF -e "$(printf "$obeyed")" "$work/out" "$work/explain.json" || die "a terminal would obey $obeyed"
+done
+grep -qF '?[31m?31m?red' "$work/out" || die 'its app is not shown'
+assert_eq 'its app' "$(sql "SELECT HEX(app_id) FROM usage_record WHERE event_id = 'esc'")" "$(of .row.app | tr -d '\n' | od -An -tx1 -v | tr -d ' \n' | tr a-f A-F)"
 
 explains 0 never_seen nobody
-says "all $(records "$usage_topic" 'x\n' | wc -l) records of $usage_topic nor all $(records "$dlt_topic" 'x\n' | wc -l) records of $dlt_topic"
-explains 0 never_seen nobody --scan 4
-assert_eq 'looked at' '4 false' "$(of '.searched.usage | "\(.records) \(.whole)"')"
-explains 0 never_seen x1 --scan 0
+assert_eq 'the sentence' "Never seen: MySQL has no row of it, and it isn't among all $(records "$usage_topic" 'x\n' | wc -l) records of $usage_topic nor all $(records "$dlt_topic" 'x\n' | wc -l) records of $dlt_topic." "$(of .sentence)"
+explains 11 undetermined nobody --scan 4
+assert_eq 'looked at' '4 false true' "$(of '.searched.usage | "\(.records) \(.whole) \(.toEnd)"')"
+says "isn't in what was searched, which isn't all: the last 4 of about $(records "$usage_topic" 'x\n' | wc -l) records of $usage_topic"
+grep -q '^tallyd explain: search: .* (--scan all .*)$' "$work/explain.err" || die 'how to search all is not told'
+explains 11 undetermined x1 --scan 0
+
+# more than its time suffices for
+many=$group.many
+"$ktool" topic-create "$many" 2 retention.ms=-1
+trap '"$ktool" topic-delete "$many" || :; finish' EXIT
+seq 100000 | kcat -b "$KAFKA_BROKERS" -P -q -t "$many" -X topic.partitioner=random -X linger.ms=50
+sed "s/usage: '.*/usage: '$many'/" "$work/config.yaml" >"$work/many.yaml"
+good=$work/many.yaml
+explains 11 undetermined nobody --within 1ms
+says 'that its time sufficed for, without the newest '
+assert_eq 'what was searched and what not' '100000 false false' \
+    "$(of '.searched.usage | "\(.unread + ([.partitions[] | .readTo - .readFrom] | add)) \(.whole) \(.toEnd)"')"
+[ "$(of .searched.usage.unread)" -gt 0 ] || die 'all was searched after all'
+grep -q '^tallyd explain: search: .* (--within .*)$' "$work/explain.err" || die 'how to search longer is not told'
+found=0
+"$tallyd" explain -c "$good" --within 1ms nobody >"$work/out" 2>"$work/explain.err" || found=$?
+assert_eq 'exit code' 11 "$found"
+grep -q '^Undetermined: ' "$work/out" || die "not undetermined: $(head -n 1 "$work/out")"
+! grep -qi 'never seen' "$work/out" || die 'never seen, of what was not read'
+grep -A 1 '^not searched ' "$work/out" | grep -qE "^$many +[01] +(none|[0-9]+ to [0-9]+) +[0-9]+ to [0-9]+$" || die 'what was not read is not shown'
+explains 0 blocked b2 --within 1ms # its row is enough
+explains 0 never_seen nobody --scan 100000
+good=$work/config.yaml
 explains 0 rejected x1 --since 1h
 explains 0 rejected x1 --since "$(TZ=Asia/Seoul date -d '-10 minutes' +%Y-%m-%dT%H:%M)" # in the zone, whatever the machine's is
-explains 0 never_seen x1 --since "$(TZ=Asia/Seoul date -d '+10 minutes' +%Y-%m-%dT%H:%M)"
-explains 0 never_seen x1 --since "$(date -d '+1 hour' +%Y-%m-%dT%H:%M)Z"
+explains 11 undetermined x1 --since "$(TZ=Asia/Seoul date -d '+10 minutes' +%Y-%m-%dT%H:%M)"
+explains 11 undetermined x1 --since "$(date -d '+1 hour' +%Y-%m-%dT%H:%M)Z"
 explains 0 rejected x1 --scan all
 echo 'ok explain: settled, told, blocked, repeated, refused, rejected, ignored, never seen'
 
@@ -163,7 +202,9 @@ sql 'INSERT INTO family_member VALUES (5, 51)'
     event f1 5 51 8
     event w1 5 51 9
     event f1 5 51 8
+    event k1 2 22 4 # another event, of an id that Redis doesn't remember
 } | produce
+redis DEL event:dedup:usage:k1 >/dev/null
 explains 0 waiting f1
 assert_eq 'deliveries' 'rejected waiting waiting ' "$(of '.deliveries[].became' | tr '\n' ' ')"
 says 'and is the next record to be settled; rejected once, as NOT_A_MEMBER'
@@ -176,6 +217,16 @@ explains 0 settled f1
 says 'delivered again, as a duplicate; rejected once, as NOT_A_MEMBER'
 assert_eq 'deliveries' 'rejected decided duplicate ' "$(of '.deliveries[].became' | tr '\n' ' ')"
 
+explains 0 settled k1
+says '3 bytes of customer 22 in family 2'
+says 'another event under its id was rejected (ID_CONFLICT)'
+assert_eq "Redis' entry" 'other 2 22 4 null null' "$(of '.dedup | "\(.of) \(.family) \(.customer) \(.bytes) \(.status) \(.current)"')"
+assert_eq 'its figures' null "$(of .decidedOn)"
+"$tallyd" explain -c "$good" k1 >"$work/out"
+grep -qF "Redis' entry is of another event (family 2, customer 22, 4 bytes)" "$work/out" || die "Redis' entry is taken for the event's"
+explains 0 settled b1
+assert_eq "Redis' entry" 'own NORMAL' "$(of '.dedup | "\(.of) \(.status)"')"
+
 sql "UPDATE usage_event_outbox SET status = 'PUBLISH_PENDING', retry_count = 3, last_error = 'no luck', sent_at = NULL WHERE event_id = 'a6'"
 explains 0 blocked a6
 assert_eq 'its outbox row' 'PUBLISH_PENDING 3 no luck null' "$(of '.outbox | "\(.status) \(.tries) \(.lastError) \(.sent)"')"
@@ -183,9 +234,17 @@ sql "UPDATE usage_event_outbox SET status = 'SENT', payload_json = CONCAT(payloa
 explains 0 blocked a6
 assert_eq 'its notification' 'false' "$(of '.notifications[].same')"
 sql "CREATE TABLE kept AS SELECT * FROM usage_record WHERE event_id IN ('a2', 'b1'); DELETE FROM usage_record WHERE event_id IN ('a2', 'b1')"
+sql "UPDATE usage_event_outbox SET created_at = created_at + INTERVAL 2 MONTH WHERE event_id = 'a2'" # a row that came to be after its month
 explains 0 pruned a2
+says 'the outbox has its notification'
+assert_eq 'its month' "$month $(sql "SELECT used_bytes FROM family_quota WHERE family_id = 1 AND rev > 0") THRESHOLD:50" "$(of '"\(.now.month) \(.now.used) \(.alerts[0].alert)"')"
+sql "UPDATE usage_event_outbox SET created_at = created_at - INTERVAL 2 MONTH WHERE event_id = 'a2'"
 explains 0 unaccounted b1
 sql 'INSERT INTO usage_record SELECT * FROM kept'
+sql "DELETE FROM usage_record WHERE event_id = 'k1'; UPDATE usage_floor SET closed_before = '2099-01-01'"
+explains 0 pruned k1
+says 'was rejected as ID_CONFLICT, which proves that the id was known; of months before 209901 the rows are pruned'
+sql "UPDATE usage_floor SET closed_before = '1970-01-01'"
 
 part=$(places "$usage_topic" a2 | head -n 1 | cut -d ' ' -f 1)
 "$ktool" records-delete "$usage_topic" "$part" -1
@@ -201,12 +260,6 @@ echo 'ok explain: waiting, settled after a rejection, not sent yet, its row or i
 redis INCRBY "family:2:remaining:$(echo "$month" | tr -d -)" 5 >/dev/null
 explains 0 settled b1
 assert_eq 'stores' 'differ 5 agree' "$(of '"\(.stores.remaining.state) \(.stores.remaining.difference) \(.stores.used[0].state)"')"
-# the entry of another event under its id, decided after the first one's had expired
-redis SET event:dedup:usage:b1 "$(redis GET event:dedup:usage:b1 | sed 's/ 2 21 300 / 2 21 301 /')" >/dev/null
-explains 0 settled b1
-assert_eq 'its figures' 'null true 301' "$(of '"\(.decidedOn) \(.dedup.otherEvent) \(.dedup.bytes)"')"
-"$tallyd" explain -c "$good" b1 >"$work/out"
-grep -q 'the result of another event under its id: 301 bytes' "$work/out" || die "another's result is not told"
 redis FLUSHALL >/dev/null
 explains 0 settled b1
 assert_eq 'stores' 'cold null null null' "$(of '"\(.stores.state) \(.stores.remaining.redis) \(.dedup) \(.decidedOn)"')"
@@ -228,7 +281,7 @@ assert_eq 'the rest' 'kafka null null null' "$(of '"\(.kafka.area) \(.redis) \(.
 kafka_pid=$(cat "$TALLYD_TEST_DIR/kafka/pid" 2>/dev/null || :)
 if [ -n "$kafka_pid" ]; then
     # however this ends, the next test finds a broker
-    trap 'kill -s CONT "$kafka_pid" 2>/dev/null || :; finish' EXIT
+    trap 'kill -s CONT "$kafka_pid" 2>/dev/null || :; "$ktool" topic-delete "$many" || :; finish' EXIT
     kill -s STOP "$kafka_pid"
     explains 4 blocked b2
     assert_eq 'the rest' 'kafka null cold not asked' "$(of '"\(.kafka.area) \(.redis) \(.stores.state) \(.row.record)"')"
@@ -258,6 +311,8 @@ refused 2 '' 'b 1'
 refused 2 '' "$(printf '%192s' '' | tr ' ' x)"
 refused 2 '' --since yesterday b1
 refused 2 '' --scan some b1
+refused 2 '' --within 0s b1
+refused 2 '' --within 5 b1
 refused 3 's/interval_ms: 100/interval_ms: 1/' b1
 explains 0 never_seen "$(printf '%191s' '' | tr ' ' x)"
 explains 0 never_seen "a'\"\\;--%s"

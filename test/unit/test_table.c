@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "table.h"
 
+#include "json_text.h"
 #include "testing.h"
+#include "utf8.h"
 
 static char printed[4096];
 
@@ -57,24 +59,99 @@ START_TEST(shows_nothing_that_a_terminal_would_obey) {
 }
 END_TEST
 
-START_TEST(shows_nothing_that_turns_a_line) {
-    struct table *t = table_new("text", NULL);
-    table_text(t, "a\xc2\x9b"
-                  "b\xe2\x80\xae"
-                  "c\xe2\x81\xa6"
-                  "d\xe2\x80\xa8"
-                  "e가");
-    ck_assert_str_eq(print(t), "text\na?b?c?d?e가\n");
-    table_free(t);
+/* Of each kind: C0 as a line end, DEL, C1 (one that begins a sequence, as ESC [ does), a line separator, a
+ * turn to right-to-left and what ends it, and what has no width. */
+static const uint32_t unseen[] = {0x0A,   0x7F,   0x80,   0x85,   0x9B,   0x9F,   0x200E, 0x200F,
+                                  0x2028, 0x2029, 0x202A, 0x202E, 0x2066, 0x2069, 0x200B, 0xE0001};
+
+static void put_character(struct buf *b, uint32_t c) {
+    if (c < 0x80) {
+        buf_char(b, (char)c);
+    } else if (c < 0x800) {
+        buf_char(b, (char)(0xC0 | c >> 6));
+    } else if (c < 0x10000) {
+        buf_char(b, (char)(0xE0 | c >> 12));
+        buf_char(b, (char)(0x80 | (c >> 6 & 0x3F)));
+    } else {
+        buf_char(b, (char)(0xF0 | c >> 18));
+        buf_char(b, (char)(0x80 | (c >> 12 & 0x3F)));
+        buf_char(b, (char)(0x80 | (c >> 6 & 0x3F)));
+    }
+    if (c >= 0x80)
+        buf_char(b, (char)(0x80 | (c & 0x3F)));
+}
+
+static void put_text(struct buf *b, uint32_t c) {
+    buf_reset(b);
+    buf_str(b, "가");
+    put_character(b, c);
+    buf_str(b, "é");
+}
+
+START_TEST(shows_nothing_unseen_in_cells) {
+    struct buf text = {0};
+    for (size_t i = 0; i < TESTING_LENGTH(unseen); i++) {
+        struct table *t = table_new("text", "x", NULL);
+        put_text(&text, unseen[i]);
+        table_text(t, buf_cstr(&text));
+        table_text(t, "1");
+        ck_assert_msg(strcmp(print(t), "text  x\n가?é  1\n") == 0, "U+%04X: %s", unseen[i], printed);
+        table_free(t);
+        struct buf shown = {0};
+        utf8_shown(&shown, buf_cstr(&text));
+        ck_assert_str_eq(buf_cstr(&shown), "가?é");
+        buf_free(&shown);
+    }
+    buf_free(&text);
 }
 END_TEST
 
-START_TEST(escapes_in_json_what_a_terminal_would_obey) {
+static const char *print_json(const char *text) {
     FILE *f = fmemopen(printed, sizeof printed, "w");
     ck_assert_ptr_nonnull(f);
-    table_print_json(json_pack("[s]", "a\x1b\x7f\xc2\x9b\xe2\x80\xae\xf3\xa0\x80\x81\n가\""), f);
+    table_print_json(json_pack("{s:s}", text, text), f);
     fclose(f);
-    ck_assert_str_eq(printed, "[\n \"a\\u001B\\u007f\\u009b\\u202e\\udb40\\udc01\\n가\\\"\"\n]\n");
+    return printed;
+}
+
+START_TEST(writes_nothing_unseen_as_json) {
+    struct buf text = {0}, escaped = {0}, expected = {0};
+    for (size_t i = 0; i < TESTING_LENGTH(unseen); i++) {
+        put_text(&text, unseen[i]);
+        buf_reset(&escaped);
+        if (unseen[i] == 0x0A)
+            buf_str(&escaped, "\\n");
+        else
+            utf8_json_escape(&escaped, unseen[i]);
+        buf_reset(&expected);
+        buf_printf(&expected, "{\n \"가%sé\": \"가%sé\"\n}\n", buf_cstr(&escaped), buf_cstr(&escaped));
+        ck_assert_msg(strcmp(print_json(buf_cstr(&text)), buf_cstr(&expected)) == 0, "U+%04X: %s", unseen[i],
+                      printed);
+        json_t *root = json_loads(printed, 0, NULL); /* and it's the same text still */
+        ck_assert_ptr_nonnull(root);
+        ck_assert_str_eq(json_string_value(json_object_get(root, buf_cstr(&text))), buf_cstr(&text));
+        json_decref(root);
+        buf_reset(&expected);
+        buf_printf(&expected, "\"가%sé\"", buf_cstr(&escaped));
+        buf_reset(&escaped);
+        json_text(&escaped, buf_cstr(&text));
+        ck_assert_str_eq(buf_cstr(&escaped), buf_cstr(&expected));
+    }
+    buf_free(&text);
+    buf_free(&escaped);
+    buf_free(&expected);
+}
+END_TEST
+
+START_TEST(shows_bytes_that_are_not_utf8) {
+    static const char *const wrong[] = {
+        "\x80", "\xc0\x80", "\xe0\x80\x80", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\xf8", "\xc2"};
+    for (size_t i = 0; i < TESTING_LENGTH(wrong); i++) {
+        struct buf shown = {0};
+        utf8_shown(&shown, wrong[i]);
+        ck_assert_int_eq(strspn(buf_cstr(&shown), "?"), strlen(wrong[i]));
+        buf_free(&shown);
+    }
 }
 END_TEST
 
@@ -94,8 +171,9 @@ int main(void) {
     tcase_add_test(tc, groups_no_digits_of_what_is_text);
     tcase_add_test(tc, counts_what_a_terminal_shows);
     tcase_add_test(tc, shows_nothing_that_a_terminal_would_obey);
-    tcase_add_test(tc, shows_nothing_that_turns_a_line);
-    tcase_add_test(tc, escapes_in_json_what_a_terminal_would_obey);
+    tcase_add_test(tc, shows_nothing_unseen_in_cells);
+    tcase_add_test(tc, writes_nothing_unseen_as_json);
+    tcase_add_test(tc, shows_bytes_that_are_not_utf8);
     tcase_add_test(tc, prints_nothing_without_rows);
     suite_add_tcase(suite, tc);
     return testing_run(suite);
