@@ -209,6 +209,8 @@ void explain_free(struct explanation *x);
 void explain_judge(struct explanation *x);
 /* Pure: the answer in one sentence. */
 void explain_sentence(struct buf *out, const struct explanation *x);
+/* Pure: whether it's the record that the row is of. What is no JSON isn't, though it lies at its place. */
+bool explain_is_rows(const struct explanation *x, const struct explain_delivery *d);
 /* Pure: deliveries that end so. */
 size_t explain_count(const struct explanation *x, enum explain_fate fate);
 /* Pure: records that the search's time didn't suffice for. */

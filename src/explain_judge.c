@@ -126,11 +126,16 @@ static enum explain_fate fate_passed(const struct explanation *x, struct explain
     return x->has_row ? fate_beside_row(x, d) : EXPLAIN_UNKNOWN_FATE;
 }
 
+bool explain_is_rows(const struct explanation *x, const struct explain_delivery *d) {
+    bool broken = d->kind == EVENT_REJECTED && d->code == REJECT_MALFORMED_JSON;
+    return x->has_row && x->row.partition == d->partition && x->row.offset == d->offset && !broken;
+}
+
 static void judge_delivery(const struct explanation *x, struct explain_delivery *d) {
     const struct explain_ledger *l = ledger_of(x, d->partition);
     d->refused_as = refused_as(x, d);
     d->ledger_next = l ? l->next : -1;
-    if (x->has_row && x->row.partition == d->partition && x->row.offset == d->offset) {
+    if (explain_is_rows(x, d)) {
         d->fate = EXPLAIN_DECIDED;
     } else if (d->refused_as) {
         d->fate = EXPLAIN_REFUSED;

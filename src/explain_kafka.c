@@ -187,7 +187,7 @@ static void take_usage(void *ctx, const rd_kafka_message_t *msg) {
     enum explain_match match = explain_match(s->x->id, msg->payload, msg->len);
     if (match == EXPLAIN_SAME || match == EXPLAIN_NAMED)
         take_delivery(s, msg);
-    else
+    if (match != EXPLAIN_SAME)
         s->found_other = s->found_other || at_row(s->x, msg->partition, msg->offset);
     if (match == EXPLAIN_TEXT)
         take_mention(s->x, msg, false);
@@ -241,7 +241,7 @@ static bool search_topic(struct search *s, const char *topic, struct explain_sea
 static enum explain_place place_of(const struct search *s, const struct topic_span *p) {
     const struct explanation *x = s->x;
     for (size_t i = 0; i < x->delivery_count; i++) {
-        if (at_row(x, x->deliveries[i].partition, x->deliveries[i].offset))
+        if (explain_is_rows(x, &x->deliveries[i]))
             return EXPLAIN_PLACE_KEPT;
     }
     if (!p || s->found_other || x->row.offset >= p->high)

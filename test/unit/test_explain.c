@@ -470,6 +470,22 @@ START_TEST(calls_nothing_a_duplicate_that_came_before) {
 }
 END_TEST
 
+START_TEST(takes_no_broken_record_for_the_settled_one) {
+    struct explain_delivery d[] = {at(20, 5)};
+    struct explanation x = with(d, 1);
+    x.has_row = true;
+    x.row = row(false);
+    x.place = EXPLAIN_PLACE_OTHER; /* a topic made anew */
+    d[0].kind = EVENT_REJECTED;
+    d[0].code = REJECT_MALFORMED_JSON;
+    d[0].has_figures = false;
+    explain_judge(&x);
+    ck_assert_int_eq(d[0].fate, EXPLAIN_REFUSED);
+    ck_assert_str_eq(d[0].refused_as, "MALFORMED_JSON");
+    ends(&x, EXPLAIN_SETTLED, "Settled at ");
+}
+END_TEST
+
 START_TEST(calls_nothing_a_duplicate_beside_an_unread_dlt) {
     struct explain_ledger both[] = {{.partition = 0, .first = 10, .next = 100},
                                     {.partition = 1, .first = 0, .next = 100}};
@@ -714,6 +730,7 @@ static Suite *explain_suite(void) {
     tcase_add_test(verdicts, says_that_a_rejected_one_may_have_been_settled);
     tcase_add_test(verdicts, takes_the_month_of_a_letters_event);
     tcase_add_test(verdicts, calls_nothing_a_duplicate_that_came_before);
+    tcase_add_test(verdicts, takes_no_broken_record_for_the_settled_one);
     tcase_add_test(verdicts, calls_nothing_a_duplicate_beside_an_unread_dlt);
     tcase_add_test(verdicts, lets_a_mention_decide_nothing);
     tcase_add_test(parts, shares_the_newest_records_out);
