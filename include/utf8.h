@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "buf.h"
 
@@ -21,5 +22,7 @@ bool utf8_is_unseen(uint32_t c);
 void utf8_json_escape(struct buf *out, uint32_t c);
 /* Appends text for a terminal: "?" for each character that isn't seen and each byte that isn't UTF-8. */
 void utf8_shown(struct buf *out, const char *text);
+/* Prints it so. */
+void utf8_print(FILE *out, const char *text);
 
 #endif

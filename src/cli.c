@@ -18,13 +18,12 @@
 
 /* `why` may quote an argument, a file or a server. */
 void cli_error(const char *command, const char *what, const char *why, const char *hint) {
-    struct buf line = {0}, shown = {0};
+    struct buf line = {0};
     buf_printf(&line, "tallyd %s: %s: %s%s%s%s", command, what, why, hint ? " (" : "", hint ? hint : "",
                hint ? ")" : "");
-    utf8_shown(&shown, buf_cstr(&line));
-    fprintf(stderr, "%s\n", buf_cstr(&shown));
+    utf8_print(stderr, buf_cstr(&line));
+    fputc('\n', stderr);
     buf_free(&line);
-    buf_free(&shown);
 }
 
 int cli_usage(const char *command, const char *what, const char *must) {

@@ -10,6 +10,7 @@
 #include "log.h"
 #include "mysql_db.h"
 #include "table.h"
+#include "utf8.h"
 
 #define COMMAND "audit"
 
@@ -35,8 +36,11 @@ static int exit_code(const struct audit_report *r) {
 /* ---- for people ---- */
 
 static void print_named(const struct audit_finding *f, int64_t all) {
-    for (size_t i = 0; i < f->named_count; i++)
-        printf("         %s\n", f->named[i]);
+    for (size_t i = 0; i < f->named_count; i++) {
+        printf("         ");
+        utf8_print(stdout, f->named[i]);
+        putchar('\n');
+    }
     if (f->named_count && all > (int64_t)f->named_count)
         printf("         and %" PRId64 " more\n", all - (int64_t)f->named_count);
 }
@@ -52,9 +56,12 @@ static void print_finding(enum audit_kind kind, const struct audit_finding *f) {
     if (f->noted)
         printf(", %" PRId64 " to look at", f->noted);
     if (*f->detail)
-        printf("; %s", f->detail);
-    if (f->open)
-        printf("; %" PRId64 " can't be judged: %s", f->open, f->why);
+        printf("; ");
+    utf8_print(stdout, f->detail);
+    if (f->open) {
+        printf("; %" PRId64 " can't be judged: ", f->open);
+        utf8_print(stdout, f->why);
+    }
     putchar('\n');
     print_named(f, f->broken ? f->broken : f->noted ? f->noted : f->open);
 }

@@ -8,6 +8,7 @@
 #include "log.h"
 #include "period.h"
 #include "table.h"
+#include "utf8.h"
 
 #define COMMAND "check"
 
@@ -27,8 +28,9 @@ static int exit_code(const struct check_report *r) {
 static void print_line(const struct check_item *i, void *ctx) {
     static const char *const words[] = {"ok", "warn", "FAIL", "--"};
     (void)ctx;
-    printf("%-4s  %-6s  %-18s  %s%s%s%s\n", words[i->status], check_area_name(i->area), i->name, i->text,
-           i->hint ? " (" : "", i->hint ? i->hint : "", i->hint ? ")" : "");
+    printf("%-4s  %-6s  %-18s  ", words[i->status], check_area_name(i->area), i->name);
+    utf8_print(stdout, i->text);
+    printf("%s%s%s\n", i->hint ? " (" : "", i->hint ? i->hint : "", i->hint ? ")" : "");
     fflush(stdout);
 }
 

@@ -73,3 +73,10 @@ void utf8_shown(struct buf *out, const char *text) {
         text += n ? n : 1;
     }
 }
+
+void utf8_print(FILE *out, const char *text) {
+    struct buf shown = {0};
+    utf8_shown(&shown, text);
+    fputs(buf_cstr(&shown), out);
+    buf_free(&shown);
+}
