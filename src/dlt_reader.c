@@ -4,9 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "buf.h"
-#include "clock.h"
 #include "kafka.h"
+#include "topic_scan.h"
 
 #define ANSWER_MS 10000
 /* Without a record or a partition's end for so long the broker counts as silent. */
@@ -66,69 +65,6 @@ static bool selected(const struct dlt_selection *sel, const struct dlt_record *r
            r->time_ms < sel->until_ms;
 }
 
-/* ---- one partition ---- */
-
-struct reading {
-    rd_kafka_t *rk;
-    const char *topic;
-    const struct dlt_selection *sel;
-    dlt_take_fn *take;
-    void *ctx;
-    int32_t partition;
-    int64_t next, end;
-};
-
-static bool assign_one(struct reading *r, struct error *err) {
-    rd_kafka_topic_partition_list_t *list = rd_kafka_topic_partition_list_new(1);
-    rd_kafka_topic_partition_list_add(list, r->topic, r->partition)->offset = r->next;
-    rd_kafka_resp_err_t code = rd_kafka_assign(r->rk, list);
-    rd_kafka_topic_partition_list_destroy(list);
-    return code == RD_KAFKA_RESP_ERR_NO_ERROR || kafka_error(code, "read", r->topic, err);
-}
-
-/* A message of this partition, or what stands for its end. `*moved`: it's further than before. */
-static bool take_message(struct reading *r, rd_kafka_message_t **msg, bool *moved, struct error *err) {
-    struct dlt_record record;
-    const rd_kafka_message_t *m = *msg;
-    bool end = m->err == RD_KAFKA_RESP_ERR__PARTITION_EOF;
-    *moved = false;
-    if (!m->rkt || m->partition != r->partition || (m->err && !end) || m->offset < r->next)
-        return true;
-    *moved = true;
-    r->next = end ? m->offset : m->offset + 1;
-    if (end) { /* offsets behind the last record may hold none */
-        r->end = r->next < r->end ? r->next : r->end;
-        return true;
-    }
-    if (m->offset >= r->end)
-        return true;
-    dlt_record_read(m, &record);
-    return !selected(r->sel, &record) || r->take(r->ctx, msg, &record, err);
-}
-
-static bool read_partition(struct reading *r, struct error *err) {
-    int64_t silent_at = clock_monotonic_ms() + SILENCE_MS;
-    bool ok = assign_one(r, err);
-    while (ok && r->next < r->end) {
-        rd_kafka_message_t *msg = rd_kafka_consumer_poll(r->rk, 100);
-        rd_kafka_resp_err_t code = RD_KAFKA_RESP_ERR__TIMED_OUT;
-        bool moved = false;
-        if (msg) {
-            code = msg->err ? msg->err : code;
-            ok = take_message(r, &msg, &moved, err);
-        }
-        if (msg)
-            rd_kafka_message_destroy(msg);
-        if (moved)
-            silent_at = clock_monotonic_ms() + SILENCE_MS;
-        else if (ok &&
-                 (clock_monotonic_ms() > silent_at || code == RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED))
-            ok = kafka_error(code, "read", r->topic, err);
-    }
-    rd_kafka_assign(r->rk, NULL);
-    return ok;
-}
-
 /* ---- the topic ---- */
 
 /* The first record that isn't older; where brokers don't answer that, the beginning. */
@@ -146,62 +82,47 @@ static int64_t larger(int64_t a, int64_t b) {
     return a > b ? a : b;
 }
 
-/* Where to begin and to end in a partition, before anything is read. */
-static bool find_bounds(rd_kafka_t *rk, const char *topic, const struct dlt_selection *sel, int32_t partition,
-                        int64_t *first, int64_t *end, struct error *err) {
-    int64_t low, high;
-    *first = *end = 0;
-    if ((sel->partition >= 0 && partition != sel->partition) || partition < sel->from_partition)
-        return true;
-    rd_kafka_resp_err_t code = rd_kafka_query_watermark_offsets(rk, topic, partition, &low, &high, ANSWER_MS);
-    if (code != RD_KAFKA_RESP_ERR_NO_ERROR)
-        return kafka_error(code, "watermarks", topic, err);
-    *first = larger(low, sel->first);
-    if (partition == sel->from_partition)
-        *first = larger(*first, sel->from_offset);
-    if (sel->since_ms > 0)
-        *first = larger(*first, first_since(rk, topic, partition, sel->since_ms));
-    *end = sel->last < high ? sel->last + 1 : high;
-    return true;
-}
-
-static int by_id(const void *x, const void *y) {
-    int32_t a = *(const int32_t *)x, b = *(const int32_t *)y;
-    return (a > b) - (a < b);
-}
-
-static bool has_partition(const int32_t *ids, size_t n, const char *topic, int32_t partition,
-                          struct error *err) {
-    for (size_t i = 0; i < n; i++) {
-        if (ids[i] == partition)
-            return true;
+/* Where to begin and to end in a partition. */
+static void bound(rd_kafka_t *rk, const struct topic_scan *s, const struct dlt_selection *sel,
+                  struct topic_span *p) {
+    int64_t first = larger(p->low, sel->first);
+    if ((sel->partition >= 0 && p->partition != sel->partition) || p->partition < sel->from_partition) {
+        topic_scan_bound(p, p->high, p->high);
+        return;
     }
-    return error_set(err, ERROR_KAFKA, ERROR_STOP, ERROR_NOT_DONE, 0, "%s has no partition %d", topic,
-                     partition);
+    if (p->partition == sel->from_partition)
+        first = larger(first, sel->from_offset);
+    if (sel->since_ms > 0)
+        first = larger(first, first_since(rk, s->topic, p->partition, sel->since_ms));
+    topic_scan_bound(p, first, sel->last < p->high ? sel->last + 1 : p->high);
+}
+
+struct reading {
+    const struct dlt_selection *sel;
+    dlt_take_fn *take;
+    void *ctx;
+};
+
+static bool take_selected(void *ctx, rd_kafka_message_t **msg, struct error *err) {
+    struct reading *r = ctx;
+    struct dlt_record record;
+    dlt_record_read(*msg, &record);
+    return !selected(r->sel, &record) || r->take(r->ctx, msg, &record, err);
 }
 
 bool dlt_read(rd_kafka_t *rk, const struct config *cfg, const struct dlt_selection *sel, dlt_take_fn *take,
               void *ctx, struct error *err) {
-    const char *topic = cfg->kafka.dlt_topic;
-    size_t n = 0;
-    int32_t *ids = kafka_topic_partitions(rk, topic, ANSWER_MS, &n, err);
-    if (!ids)
-        return false;
-    if (n)
-        qsort(ids, n, sizeof *ids, by_id);
-    int64_t *first = mem_zero(n, sizeof *first), *end = mem_zero(n, sizeof *end);
-    bool ok = sel->partition < 0 || has_partition(ids, n, topic, sel->partition, err);
-    for (size_t i = 0; ok && i < n; i++)
-        ok = find_bounds(rk, topic, sel, ids[i], &first[i], &end[i], err);
-    for (size_t i = 0; ok && i < n; i++) {
-        struct reading r = {.rk = rk, .topic = topic, .sel = sel, .take = take, .ctx = ctx};
-        r.partition = ids[i];
-        r.next = first[i];
-        r.end = end[i];
-        ok = r.next >= r.end || read_partition(&r, err);
-    }
-    free(ids);
-    free(first);
-    free(end);
+    struct reading r = {.sel = sel, .take = take, .ctx = ctx};
+    struct topic_scan s;
+    bool ok = topic_scan_open(rk, cfg->kafka.dlt_topic, &s, err);
+    if (ok && sel->partition >= 0 && !topic_scan_span(&s, sel->partition))
+        ok = error_set(err, ERROR_KAFKA, ERROR_STOP, ERROR_NOT_DONE, 0, "%s has no partition %d", s.topic,
+                       sel->partition);
+    for (size_t i = 0; ok && i < s.count; i++)
+        bound(rk, &s, sel, &s.spans[i]);
+    s.in_order = true;
+    s.silence_ms = SILENCE_MS;
+    ok = ok && topic_scan_read(rk, &s, 0, take_selected, &r, err);
+    topic_scan_free(&s);
     return ok;
 }

@@ -182,8 +182,10 @@ static bool at_row(const struct explanation *x, int32_t partition, int64_t offse
     return x->has_row && x->row.partition == partition && x->row.offset == offset;
 }
 
-static void take_usage(void *ctx, const rd_kafka_message_t *msg) {
+static bool take_usage(void *ctx, rd_kafka_message_t **taken, struct error *err) {
     struct search *s = ctx;
+    const rd_kafka_message_t *msg = *taken;
+    (void)err;
     enum explain_match match = explain_match(s->x->id, msg->payload, msg->len);
     if (match == EXPLAIN_SAME || match == EXPLAIN_NAMED)
         take_delivery(s, msg);
@@ -191,16 +193,17 @@ static void take_usage(void *ctx, const rd_kafka_message_t *msg) {
         s->found_other = s->found_other || at_row(s->x, msg->partition, msg->offset);
     if (match == EXPLAIN_TEXT)
         take_mention(s->x, msg, false);
+    return true;
 }
 
-static void take_usage_elsewhere(void *ctx, const rd_kafka_message_t *msg) {
+static bool take_usage_elsewhere(void *ctx, rd_kafka_message_t **taken, struct error *err) {
     struct search *s = ctx;
+    const rd_kafka_message_t *msg = *taken;
     bool near = s->x->has_row && msg->partition == s->x->row.partition && msg->offset >= s->near_from &&
                 msg->offset < s->near_to;
     if (near)
         s->x->usage.records--; /* counted there */
-    else
-        take_usage(ctx, msg);
+    return near || take_usage(ctx, taken, err);
 }
 
 /* What the options want of a topic. */
@@ -276,19 +279,21 @@ static bool search_near(struct search *s, struct error *err) {
 
 /* ---- the DLT ---- */
 
-static void take_dlt(void *ctx, const rd_kafka_message_t *msg) {
+static bool take_dlt(void *ctx, rd_kafka_message_t **taken, struct error *err) {
     struct search *s = ctx;
     struct explanation *x = s->x;
+    const rd_kafka_message_t *msg = *taken;
     struct usage_event u = {0};
     struct event_reason why = {0};
     enum explain_match match = explain_match(x->id, msg->payload, msg->len);
+    (void)err;
     if (match == EXPLAIN_TEXT)
         take_mention(x, msg, true);
     void *room = match == EXPLAIN_SAME || match == EXPLAIN_NAMED
                      ? grown(x, x->rejections, x->rejection_count, sizeof *x->rejections)
                      : NULL;
     if (!room)
-        return;
+        return true;
     x->rejections = room;
     struct explain_rejection *r = &x->rejections[x->rejection_count++];
     *r = (struct explain_rejection){
@@ -301,24 +306,28 @@ static void take_dlt(void *ctx, const rd_kafka_message_t *msg) {
     r->customer = u.customer_id;
     r->bytes = u.bytes_used;
     r->month = u.month;
+    return true;
 }
 
 /* ---- notifications ---- */
 
-static void take_notice(void *ctx, const rd_kafka_message_t *msg) {
+static bool take_notice(void *ctx, rd_kafka_message_t **taken, struct error *err) {
     struct search *s = ctx;
     struct explanation *x = s->x;
+    const rd_kafka_message_t *msg = *taken;
     void *room = explain_match(x->id, msg->payload, msg->len) != EXPLAIN_SAME
                      ? NULL
                      : grown(x, x->notices, x->notice_count, sizeof *x->notices);
+    (void)err;
     if (!room)
-        return;
+        return true;
     x->notices = room;
     x->notices[x->notice_count++] = (struct explain_notice){
         .partition = msg->partition,
         .offset = msg->offset,
         .record_ms = time_of(msg),
         .same = msg->len == s->expected.len && memcmp(msg->payload, s->expected.data, msg->len) == 0};
+    return true;
 }
 
 static int32_t partition_of(int64_t family, size_t count) {

@@ -9,17 +9,23 @@
 #include "kafka.h"
 
 #define ANSWER_MS 5000
-/* Without a record or an end of a partition for so long the broker counts as silent. */
 #define SILENCE_MS 10000
 
 /* ---- what is to be read ---- */
 
+static int by_id(const void *x, const void *y) {
+    int32_t a = *(const int32_t *)x, b = *(const int32_t *)y;
+    return (a > b) - (a < b);
+}
+
 bool topic_scan_open(rd_kafka_t *rk, const char *topic, struct topic_scan *s, struct error *err) {
     size_t n = 0;
-    *s = (struct topic_scan){.topic = topic};
+    *s = (struct topic_scan){.topic = topic, .silence_ms = SILENCE_MS};
     int32_t *ids = kafka_topic_partitions(rk, topic, ANSWER_MS, &n, err);
     if (!ids)
         return false;
+    if (n)
+        qsort(ids, n, sizeof *ids, by_id);
     s->spans = mem_zero(n, sizeof *s->spans);
     rd_kafka_resp_err_t code = RD_KAFKA_RESP_ERR_NO_ERROR;
     for (; code == RD_KAFKA_RESP_ERR_NO_ERROR && s->count < n; s->count++) {
@@ -46,7 +52,7 @@ struct topic_span *topic_scan_span(const struct topic_scan *s, int32_t partition
     return NULL;
 }
 
-static void set_span(struct topic_span *p, int64_t from, int64_t to) {
+void topic_scan_bound(struct topic_span *p, int64_t from, int64_t to) {
     p->from = from < p->low ? p->low : from > p->high ? p->high : from;
     p->to = to < p->from ? p->from : to > p->high ? p->high : to;
     p->next = p->from;
@@ -76,7 +82,7 @@ void topic_scan_newest(struct topic_scan *s, int64_t records) {
         int64_t len = p->high - p->low;
         int64_t most = lo + (len > lo && rest > 0);
         rest -= most > lo;
-        set_span(p, len > most ? p->high - most : p->low, p->high);
+        topic_scan_bound(p, len > most ? p->high - most : p->low, p->high);
     }
 }
 
@@ -84,9 +90,9 @@ void topic_scan_only(struct topic_scan *s, int32_t partition, int64_t from, int6
     for (size_t i = 0; i < s->count; i++) {
         struct topic_span *p = &s->spans[i];
         if (p->partition == partition)
-            set_span(p, from, to);
+            topic_scan_bound(p, from, to);
         else
-            set_span(p, p->high, p->high);
+            topic_scan_bound(p, p->high, p->high);
     }
 }
 
@@ -100,7 +106,7 @@ bool topic_scan_since(rd_kafka_t *rk, struct topic_scan *s, int64_t time_ms, str
         struct topic_span *p = topic_scan_span(s, found->partition);
         if (code == RD_KAFKA_RESP_ERR_NO_ERROR)
             code = found->err;
-        set_span(p, found->offset >= 0 ? found->offset : p->high, p->high);
+        topic_scan_bound(p, found->offset >= 0 ? found->offset : p->high, p->high);
     }
     rd_kafka_topic_partition_list_destroy(list);
     return code == RD_KAFKA_RESP_ERR_NO_ERROR || kafka_error(code, "offsets by time", s->topic, err);
@@ -133,10 +139,11 @@ struct reading {
     size_t left; /* partitions that aren't read to where they're to */
 };
 
-static bool assign(rd_kafka_t *rk, struct reading *r, struct error *err) {
+/* `n` partitions from the `first` one on. */
+static bool assign(rd_kafka_t *rk, struct reading *r, size_t first, size_t n, struct error *err) {
     struct topic_scan *s = r->scan;
-    rd_kafka_topic_partition_list_t *list = rd_kafka_topic_partition_list_new((int)s->count);
-    for (size_t i = 0; i < s->count; i++) {
+    rd_kafka_topic_partition_list_t *list = rd_kafka_topic_partition_list_new((int)n);
+    for (size_t i = first; i < first + n; i++) {
         const struct topic_span *p = &s->spans[i];
         if (p->next >= p->to)
             continue;
@@ -148,37 +155,45 @@ static bool assign(rd_kafka_t *rk, struct reading *r, struct error *err) {
     return code == RD_KAFKA_RESP_ERR_NO_ERROR || kafka_error(code, "assign", s->topic, err);
 }
 
-/* False: it's nothing that was waited for. An end may lie behind offsets that hold no record. */
-static bool take_message(struct reading *r, const rd_kafka_message_t *msg) {
-    struct topic_span *p = topic_scan_span(r->scan, msg->partition);
-    bool record = msg->err == RD_KAFKA_RESP_ERR_NO_ERROR;
-    int64_t next = record ? msg->offset + 1 : msg->offset;
-    if (!msg->rkt || strcmp(rd_kafka_topic_name(msg->rkt), r->scan->topic) != 0 || !p || p->next >= p->to ||
-        next <= p->next)
-        return false;
-    if (record && msg->offset < p->to) {
-        rd_kafka_timestamp_type_t type;
-        if (p->first_ms < 0)
-            p->first_ms = rd_kafka_message_timestamp(msg, &type);
-        r->scan->records++;
-        r->take(r->ctx, msg);
-    }
+static bool take_record(struct reading *r, struct topic_span *p, rd_kafka_message_t **msg,
+                        struct error *err) {
+    rd_kafka_timestamp_type_t type;
+    if (p->first_ms < 0)
+        p->first_ms = rd_kafka_message_timestamp(*msg, &type);
+    r->scan->records++;
+    return r->take(r->ctx, msg, err);
+}
+
+/* A record, or what stands for the end of a partition, which may lie behind offsets that hold no record.
+ * `*moved`: it's further than before. */
+static bool take_message(struct reading *r, rd_kafka_message_t **msg, bool *moved, struct error *err) {
+    const rd_kafka_message_t *m = *msg;
+    struct topic_span *p = topic_scan_span(r->scan, m->partition);
+    bool record = m->err == RD_KAFKA_RESP_ERR_NO_ERROR, end = m->err == RD_KAFKA_RESP_ERR__PARTITION_EOF;
+    int64_t offset = m->offset, next = record ? offset + 1 : offset;
+    *moved = (record || end) && m->rkt && strcmp(rd_kafka_topic_name(m->rkt), r->scan->topic) == 0 && p &&
+             p->next < p->to && next > p->next;
+    if (!*moved)
+        return true;
+    bool ok = !record || offset >= p->to || take_record(r, p, msg, err);
     p->next = next < p->to ? next : p->to;
     r->left -= p->next >= p->to;
-    return true;
+    return ok;
 }
 
 static bool read_on(rd_kafka_t *rk, struct reading *r, int64_t until, struct error *err) {
-    int64_t silent_at = clock_monotonic_ms() + SILENCE_MS;
+    int64_t silent_at = clock_monotonic_ms() + r->scan->silence_ms;
     while (r->left && !r->scan->timed_out) {
         rd_kafka_message_t *msg = rd_kafka_consumer_poll(rk, 100);
         rd_kafka_resp_err_t code = msg ? msg->err : RD_KAFKA_RESP_ERR_NO_ERROR;
-        bool end = code == RD_KAFKA_RESP_ERR__PARTITION_EOF;
-        int64_t now = clock_monotonic_ms();
-        if (msg && (code == RD_KAFKA_RESP_ERR_NO_ERROR || end) && take_message(r, msg))
-            silent_at = now + SILENCE_MS;
+        bool moved = false, ok = !msg || take_message(r, &msg, &moved, err);
         if (msg)
             rd_kafka_message_destroy(msg);
+        if (!ok)
+            return false;
+        int64_t now = clock_monotonic_ms();
+        if (moved)
+            silent_at = now + r->scan->silence_ms;
         if (code == RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED)
             return kafka_error(code, "read", r->scan->topic, err);
         if (r->left && now > silent_at)
@@ -193,7 +208,11 @@ bool topic_scan_read(rd_kafka_t *rk, struct topic_scan *s, int64_t within_ms, to
                      void *ctx, struct error *err) {
     struct reading r = {.scan = s, .take = take, .ctx = ctx};
     int64_t until = within_ms ? clock_monotonic_ms() + within_ms : 0;
-    bool ok = assign(rk, &r, err) && read_on(rk, &r, until, err);
-    rd_kafka_assign(rk, NULL);
+    size_t at_once = s->in_order ? 1 : s->count;
+    bool ok = true;
+    for (size_t i = 0; ok && i < s->count && !s->timed_out; i += at_once) {
+        ok = assign(rk, &r, i, at_once, err) && read_on(rk, &r, until, err);
+        rd_kafka_assign(rk, NULL);
+    }
     return ok;
 }
