@@ -7,6 +7,7 @@
 
 #include "audit_internal.h"
 #include "clock.h"
+#include "dlt_reader.h"
 #include "kafka.h"
 
 #define ANSWER_MS 5000
@@ -215,43 +216,19 @@ static void take_notification(struct audit *a, const rd_kafka_message_t *msg, bo
     buf_free(&id);
 }
 
-static const char *header(const rd_kafka_headers_t *headers, const char *name, size_t *len) {
-    const void *value = NULL;
-    return rd_kafka_header_get_last(headers, name, &value, len) == RD_KAFKA_RESP_ERR_NO_ERROR ? value : NULL;
-}
-
-static bool header_number(const rd_kafka_headers_t *headers, const char *name, int64_t *out) {
-    char digits[24];
-    size_t len;
-    const char *value = header(headers, name, &len);
-    if (!value || len == 0 || len >= sizeof digits)
-        return false;
-    memcpy(digits, value, len);
-    digits[len] = '\0';
-    *out = strtoll(digits, NULL, 10);
-    return strspn(digits, "0123456789") == len;
-}
-
 static void take_rejected(struct audit *a, const rd_kafka_message_t *msg, bool before) {
-    rd_kafka_headers_t *headers = NULL;
-    size_t len;
-    int64_t partition, offset, time_ms;
+    struct dlt_record r;
     (void)before;
-    if (rd_kafka_message_headers(msg, &headers) != RD_KAFKA_RESP_ERR_NO_ERROR)
-        return;
-    const char *topic = header(headers, "x-original-topic", &len), *own = a->cfg->kafka.usage_topic;
-    if (!topic || len != strlen(own) || memcmp(topic, own, len) != 0 ||
-        !header_number(headers, "x-original-partition", &partition) ||
-        !header_number(headers, "x-original-offset", &offset))
+    dlt_record_read(msg, &r);
+    if (strcmp(r.topic, a->cfg->kafka.usage_topic) != 0 || r.original_partition < 0 ||
+        r.original_partition > INT32_MAX || r.original_offset < 0)
         return;
     if (a->rejection_count == a->rejection_capacity) {
         a->rejection_capacity = a->rejection_capacity ? a->rejection_capacity * 2 : 1024;
         a->rejections = mem_realloc(a->rejections, a->rejection_capacity * sizeof *a->rejections);
     }
-    if (!header_number(headers, "x-original-timestamp", &time_ms))
-        time_ms = -1;
-    a->rejections[a->rejection_count++] =
-        (struct audit_rejection){.partition = (int32_t)partition, .offset = offset, .time_ms = time_ms};
+    a->rejections[a->rejection_count++] = (struct audit_rejection){
+        .partition = (int32_t)r.original_partition, .offset = r.original_offset, .time_ms = r.time_ms};
 }
 
 /* ---- before and after the snapshot ---- */
