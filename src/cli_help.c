@@ -153,8 +153,8 @@ static const struct page pages[] = {
      "the search. Verdicts: settled, settled_with_warning, blocked, pruned (its month's rows are gone),\n"
      "rejected, waiting, ignored, unaccounted, never_seen (nowhere in all that the topics keep), and\n"
      "undetermined: it isn't in what was searched, and that wasn't all, or Kafka didn't answer. A\n"
-     "malformed record that quotes the id is listed, and decides nothing. Writes nothing; needs the\n"
-     "right to read the notification topic and the DLT.\n",
+     "malformed record that only quotes the id is listed, and decides nothing. Writes nothing; needs\n"
+     "the right to read the notification topic and the DLT.\n",
      "  0  done, also where the answer is that it was never seen\n  1  something unforeseen\n  2  wrong usage\n" CODE_CONFIG
      "  4  Kafka; the rest is answered\n  5  Redis; the rest is answered\n" CODE_MYSQL CODE_SCHEMA
      "  11 undetermined: not all was searched\n",
