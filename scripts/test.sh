@@ -52,16 +52,21 @@ sanitized() {
 	done
 }
 
-# Whether a systemd can be the first process of something here: some machines' root may make no control groups.
+# Whether a systemd can be the first process of something here: some machines' root may make no control groups, or mount nothing.
 boots() {
 	[ "$(id -u)" -eq 0 ] || return 1
-	boots_groups=$(awk '$3 == "cgroup2" { print $2; exit }' /proc/mounts)
-	if [ -n "$boots_groups" ] && mkdir "$boots_groups/tallyd-probe-$$" 2>/dev/null; then
-		rmdir "$boots_groups/tallyd-probe-$$"
-		unshare --mount --uts --ipc --pid --cgroup --fork sh -c 'mount -t tmpfs tmpfs /mnt' 2>/dev/null && return 0
+	boots_group=$(awk '$3 == "cgroup2" { print $2; exit }' /proc/mounts)/tallyd-probe-$$
+	boots_code=1
+	if mkdir "$boots_group" 2>/dev/null; then
+		# shellcheck disable=SC2016 # of the shell inside
+		sh -c 'echo $$ >"$1/cgroup.procs" && exec unshare --mount --uts --ipc --pid --cgroup --fork sh -c "
+			mount --make-rprivate / && mount -t tmpfs tmpfs /mnt && mkdir /mnt/proc /mnt/sys /mnt/groups /mnt/pts &&
+			mount -t proc proc /mnt/proc && mount -t sysfs -o ro sysfs /mnt/sys && mount -t cgroup2 cgroup2 /mnt/groups &&
+			mount -t devpts -o newinstance,ptmxmode=0666 devpts /mnt/pts && mkdir /mnt/groups/below"' sh "$boots_group" >/dev/null 2>&1 && boots_code=0
+		find "$boots_group" -depth -type d -exec rmdir {} + 2>/dev/null || :
 	fi
-	echo 'left out package_systemd: this machine grants no control groups or namespaces' >&2
-	return 1
+	[ "$boots_code" -eq 0 ] || echo 'left out package_systemd: this machine grants no control groups or mounts' >&2
+	return "$boots_code"
 }
 
 everything_else() {
