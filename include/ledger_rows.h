@@ -44,6 +44,10 @@ struct ledger_begin {
     int64_t offset;
 };
 
+/* Makes these rows, of that owner; one that's there already stays as it is. Within the caller's transaction,
+ * or a statement of its own. */
+bool ledger_rows_begin(struct db *db, const struct config *cfg, const struct ledger_begin *begins, size_t n,
+                       int64_t owner, struct error *err) __attribute__((warn_unused_result));
 /* Makes rows as a first claim would, owned by nobody, and pauses these partitions, all or nothing: whoever
  * claims a row finds it paused. A row that somebody has made meanwhile stays as it is, but for that. */
 bool ledger_rows_begin_paused(struct db *db, const struct config *cfg, const struct ledger_begin *begins,

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "cli_outbox_internal.h"
-#include "event.h"
+#include "explain.h"
 #include "log.h"
 #include "outbox_admin.h"
 #include "plain_text.h"
@@ -83,19 +83,12 @@ static int check_list(const struct outbox_options *o) {
     return EXIT_OK;
 }
 
-static bool is_id(const char *text) {
-    for (const char *s = text; *s; s++) {
-        if (*s <= ' ' || *s > '~')
-            return false;
-    }
-    return *text && strlen(text) <= EVENT_ID_MAX;
-}
-
 static int check_show(const struct outbox_options *o) {
     if (o->id_count != 1 || o->status || o->family || o->limit || o->all_failed || o->dry_run || o->reason ||
         o->force)
         return cli_usage(COMMAND, "show", "takes one number or event id, and --json only");
-    return is_id(o->ids[0]) ? EXIT_OK : cli_usage(COMMAND, "ID", "must be a row's number or an event's id");
+    return explain_id_ok(o->ids[0]) ? EXIT_OK
+                                    : cli_usage(COMMAND, "ID", "must be a row's number or an event's id");
 }
 
 static int check_retry(const struct outbox_options *o) {

@@ -127,14 +127,6 @@ static void print_answer(const struct options *o, const struct rewind *r, const 
 
 /* ---- for machines ---- */
 
-static json_t *time_json(int64_t t_ms) {
-    char text[PERIOD_LOCAL_SIZE];
-    if (t_ms < 0)
-        return json_null();
-    period_format_local(t_ms, text);
-    return json_string(text);
-}
-
 static json_t *found_json(const struct rewind_found *f) {
     json_t *o = json_object(), *codes = json_object();
     for (int code = 0; code < REWIND_CODES; code++) {
@@ -149,8 +141,8 @@ static json_t *found_json(const struct rewind_found *f) {
     json_object_set_new(o, "repeated", json_integer(f->repeated));
     json_object_set_new(o, "ignored", json_integer(f->ignored));
     json_object_set_new(o, "rejected", codes);
-    json_object_set_new(o, "first", time_json(f->first_ms));
-    json_object_set_new(o, "last", time_json(f->last_ms));
+    json_object_set_new(o, "first", cli_time_json(f->first_ms));
+    json_object_set_new(o, "last", cli_time_json(f->last_ms));
     return o;
 }
 

@@ -9,6 +9,7 @@
 #include "draw.h"
 #include "heartbeat.h"
 #include "kafka.h"
+#include "ledger_rows.h"
 #include "log.h"
 #include "mark.h"
 #include "period.h"
@@ -77,24 +78,14 @@ static struct claim *ask_partitions(rd_kafka_t *rk, const struct config *cfg, si
 
 static bool insert_rows(struct db *db, const struct config *cfg, const struct claim *claims, size_t n,
                         int64_t owner, struct error *err) {
-    struct buf sql = {0};
-    buf_str(
-        &sql,
-        "INSERT INTO consumer_ledger (group_id, topic, partition_id, owner, first_offset, next_offset, updated_at) VALUES ");
+    struct ledger_begin *begins = mem_alloc(n * sizeof *begins);
     size_t count = 0;
     for (size_t i = 0; i < n; i++) {
-        if (claims[i].in_ledger)
-            continue;
-        buf_str(&sql, count++ ? ",(" : "(");
-        db_quote(db, &sql, cfg->kafka.group_id, strlen(cfg->kafka.group_id));
-        buf_char(&sql, ',');
-        db_quote(db, &sql, cfg->kafka.usage_topic, strlen(cfg->kafka.usage_topic));
-        buf_printf(&sql, ",%d,%lld,%lld,%lld,UTC_TIMESTAMP(3))", claims[i].id, (long long)owner,
-                   (long long)claims[i].next_offset, (long long)claims[i].next_offset);
+        if (!claims[i].in_ledger)
+            begins[count++] = (struct ledger_begin){claims[i].id, claims[i].next_offset};
     }
-    buf_str(&sql, " ON DUPLICATE KEY UPDATE group_id = VALUES(group_id)");
-    bool ok = count == 0 || db_exec(db, &sql, NULL, err);
-    buf_free(&sql);
+    bool ok = ledger_rows_begin(db, cfg, begins, count, owner, err);
+    free(begins);
     return ok;
 }
 
@@ -105,7 +96,7 @@ static bool found_group(struct db *db, rd_kafka_t *rk, const struct config *cfg,
     struct claim *all = ask_partitions(rk, cfg, &n, err);
     bool ok = all && ask_committed(rk, cfg, all, n, err) && ask_watermarks(rk, cfg, all, n, err);
     for (size_t i = 0; ok && i < n; i++)
-        all[i].next_offset = all[i].committed >= all[i].low ? all[i].committed : all[i].low;
+        all[i].next_offset = ledger_start(all[i].low, all[i].committed, -1, false);
     ok = ok && insert_rows(db, cfg, all, n, 0, err);
     free(all);
     return ok;

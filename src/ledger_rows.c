@@ -107,17 +107,17 @@ static void append_key(struct db *db, const struct config *cfg, int32_t partitio
     buf_printf(sql, ",%d", partition);
 }
 
-static bool insert_begins(struct db *db, const struct config *cfg, const struct ledger_begin *begins,
-                          size_t n, struct error *err) {
+bool ledger_rows_begin(struct db *db, const struct config *cfg, const struct ledger_begin *begins, size_t n,
+                       int64_t owner, struct error *err) {
     struct buf sql = {0};
     if (n == 0)
         return true;
-    buf_str(&sql, "INSERT INTO consumer_ledger (group_id, topic, partition_id, first_offset, next_offset, "
-                  "updated_at) VALUES ");
+    buf_str(&sql, "INSERT INTO consumer_ledger (group_id, topic, partition_id, owner, first_offset, "
+                  "next_offset, updated_at) VALUES ");
     for (size_t i = 0; i < n; i++) {
         buf_str(&sql, i ? ",(" : "(");
         append_key(db, cfg, begins[i].partition, &sql);
-        buf_printf(&sql, ",%lld,%lld,UTC_TIMESTAMP(3))", (long long)begins[i].offset,
+        buf_printf(&sql, ",%lld,%lld,%lld,UTC_TIMESTAMP(3))", (long long)owner, (long long)begins[i].offset,
                    (long long)begins[i].offset);
     }
     buf_str(&sql, " ON DUPLICATE KEY UPDATE group_id = VALUES(group_id)");
@@ -129,8 +129,8 @@ static bool insert_begins(struct db *db, const struct config *cfg, const struct 
 bool ledger_rows_begin_paused(struct db *db, const struct config *cfg, const struct ledger_begin *begins,
                               size_t n, const int32_t *paused, size_t paused_count, struct error *err) {
     if (db_ensure(db, err) && db_exec_text(db, "START TRANSACTION", NULL, err) &&
-        insert_begins(db, cfg, begins, n, err) && set_paused(db, cfg, paused, paused_count, true, err) &&
-        db_exec_text(db, "COMMIT", NULL, err))
+        ledger_rows_begin(db, cfg, begins, n, 0, err) &&
+        set_paused(db, cfg, paused, paused_count, true, err) && db_exec_text(db, "COMMIT", NULL, err))
         return true;
     db_rollback(db);
     return false;
